@@ -1,10 +1,12 @@
 //! Charts of measured points for a page: lines with marks, each with its words, and heat maps. Colours are classes, which
 //! the page's style gives a light and a dark form; without it a chart has those of `svg`.
 
+mod figure;
 mod rows;
 
 use std::fmt::Write;
 
+pub use figure::{Figure, Picture};
 pub use rows::{RowMark, Rows};
 
 use crate::svg::{AXIS, COLOURS, DASHES, GRID, Scale, escaped, pair, round_step};
@@ -97,7 +99,7 @@ pub fn si(value: f64) -> String {
     format!("{short}{name}")
 }
 
-/// An `svg` element of this size.
+/// The beginning of an `svg` element of this size.
 fn open(width: f64, height: f64, title: &str) -> String {
     format!(
         "<svg class=\"chart\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{}\" \
@@ -210,7 +212,7 @@ impl Placed {
 
 impl Chart {
     /// The picture, an element of a page.
-    pub fn svg(&self) -> String {
+    pub fn picture(&self) -> Picture {
         let all = || self.lines.iter().flat_map(|line| line.points.iter().chain(&line.single));
         let heights = || {
             all().flat_map(|mark| {
@@ -232,7 +234,7 @@ impl Chart {
         for (style, line) in self.lines.iter().enumerate() {
             line.draw(&mut out, style, &at);
         }
-        out + "</svg>\n"
+        Picture { width: WIDTH, height: HEIGHT, svg: out + "</svg>\n" }
     }
 
     fn frame(&self, out: &mut String, x: &Placed, y: &Placed) {
@@ -289,7 +291,7 @@ impl Line {
 
 impl Heat {
     /// The picture, an element of a page.
-    pub fn svg(&self) -> String {
+    pub fn picture(&self) -> Picture {
         let names = self.rows.1.iter().map(|name| name.chars().count()).max().unwrap_or(0) as f64;
         let widest = self.columns.1.iter().map(|name| name.chars().count()).max().unwrap_or(0) as f64;
         let (left, cell) = (34.0 + names * CHARACTER, (54.0f64.max(widest * CHARACTER + 8.0), 28.0));
@@ -322,7 +324,7 @@ impl Heat {
         }
         words(&mut out, (left + columns * cell.0 / 2.0, height - 9.0), "middle", &self.columns.0);
         upright(&mut out, TOP + rows * cell.1 / 2.0, &self.rows.0);
-        out + "</svg>\n"
+        Picture { width, height, svg: out + "</svg>\n" }
     }
 }
 
@@ -419,7 +421,8 @@ mod tests {
         let points = marks(&[(1.0, 10.0), (2.0, 25.0), (4.0, 70.0)]);
         let line = Line { single: marks(&[(1.0, 9.0)]), points, marked: true, joined: true };
         let axis = |log| ChartAxis { label: "a & b".to_owned(), log, ticks: vec![] };
-        let svg = Chart { title: "t".to_owned(), x: axis(true), y: axis(true), lines: vec![line] }.svg();
+        let svg =
+            Chart { title: "t".to_owned(), x: axis(true), y: axis(true), lines: vec![line] }.picture().svg;
         assert_eq!((svg.matches("<title>").count(), svg.matches("<polyline").count()), (4, 1));
         assert!(svg.contains("<title>2: &lt;25&gt;</title>") && svg.contains("a &amp; b"), "{svg}");
         let widest =
@@ -462,7 +465,7 @@ mod tests {
             rows: ("r".to_owned(), names(&["4k", "8k"])),
             cells: vec![(0, 0, 1.0, "a".to_owned()), (1, 1, 3000.0, "b".to_owned())],
         };
-        let svg = heat.svg();
+        let svg = heat.picture().svg;
         assert_eq!(svg.matches("<rect").count(), 2);
         assert!(svg.contains(">3k<") && svg.contains("fill-opacity=\"0.55\""), "{svg}");
     }

@@ -19,12 +19,16 @@ pub struct ReportArgs {
     /// A limit for the roofline of hardware figures: ssd=6.8GB (bytes per second), ssd=1.5Miops; may be repeated
     #[arg(long, value_name = "NAME=RATE")]
     pub limit: Vec<Roof>,
+    /// Write each picture to a file of this folder, as SVG, and print the names; the page only where -o names its file
+    #[arg(long, value_name = "FOLDER")]
+    pub pictures: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   warpbell bench soft:size=64m --axis iodepth=1..64*2 --repeat 7 -o json > a.json
-  warpbell report a.json b.json -o report.html";
+  warpbell report a.json b.json -o report.html
+  warpbell report a.json --pictures figures";
 
 /// A limit, and its name.
 #[derive(Clone, Debug, PartialEq)]

@@ -186,7 +186,7 @@ pub fn heading(key: &str) -> String {
 pub fn cell(key: &str, value: f64) -> String {
     match key {
         "iops" | "expected_iops" | "ops_per_s" | "edges_per_s" => units::iops(value),
-        "levels" | "commands" | "bytes_per_op" => format!("{value:.0}"),
+        "levels" | "commands" | "admin_commands" | "bytes_per_op" => format!("{value:.0}"),
         "bytes_per_s" | "expected_bytes_per_s" => format!("{:.0}", value / f64::from(1 << 20)),
         "copied_bytes_per_io" => format!("{value:.0}"),
         key if key.ends_with("_ns") || key == "client_cpu_ns_per_io" => format!("{:.2}", value / 1e3),

@@ -75,10 +75,10 @@ fn registrations_are_counted_and_cost_what_the_model_says() {
         let of = |way: &str, key: &str| figure(&found, &format!("{way} bs={size}"), key);
         assert_eq!(of("once", "maps_per_io"), 0.0);
         assert_eq!(of("per_io", "maps_per_io"), 1.0);
-        // 48 of 64 buffers, drawn at random, are kept. Of few reads, on a busy machine, the first of each buffer are a
-        // part that shows.
+        // 48 of 64 buffers, drawn at random, are kept: a quarter is missed. On a busy machine there is but one turn of 64
+        // reads, of which 0.64 are the first of their buffers.
         let missed = of("cached", "maps_per_io");
-        assert!((0.2..0.5).contains(&missed), "{missed}");
+        assert!((0.2..0.75).contains(&missed), "{missed}");
         let ratio = of("per_io", "p50_ns") / of("per_io", "expected_p50_ns");
         // A mapping costs more beside a controller at work than alone, as docs/experiments.md tells; never much less.
         assert!((0.6..20.0).contains(&ratio), "measured {ratio} of the model");
@@ -123,11 +123,15 @@ fn stripes_spread_reads_evenly() {
     assert!(figure(&found, "concatenate ssds=4 ", "smallest_share") > 0.5);
 }
 
+/// Who polls is sent interrupts for the admin commands around its I/Os only: fewer than these.
+const ADMIN_INTERRUPTS: f64 = 32.0;
+
 #[test]
 fn interrupts_are_counted_and_gathered() {
     let found = json(&["notice", "soft:size=8m", "--runtime", "200ms", "--iodepth", "16"]);
     let of = |row: &str| figure(&found, row, "interrupts_per_io");
-    assert!(of("poll ") < 0.01, "but for admin commands");
+    let polled = of("poll ") * figure(&found, "poll ", "iops") * 0.2;
+    assert!(polled < ADMIN_INTERRUPTS, "{polled} interrupts");
     assert!(of("interrupt bs") > 0.0 && of("interrupt bs") <= 1.0);
     assert!(of("interrupt gather=8 ") <= 1.0 / 8.0 + 0.05, "{}", of("interrupt gather=8 "));
 }
@@ -141,6 +145,12 @@ fn tails_are_measured_beside_busy_threads() {
             let row = format!("{way} load={load} ");
             assert!(figure(&found, &row, "iops") > 0.0);
             assert!(figure(&found, &row, "p50_ns") <= figure(&found, &row, "p99_9_ns"));
+            let interrupts = figure(&found, &row, "interrupts_per_io");
+            match way {
+                // Four are in flight.
+                "interrupt" => assert!((0.2..=1.0).contains(&interrupts), "{row}: {interrupts}"),
+                _ => assert!(interrupts * figure(&found, &row, "iops") * 0.06 < ADMIN_INTERRUPTS, "{row}"),
+            }
         }
     }
 }
@@ -151,10 +161,14 @@ fn the_first_read_is_told_apart_from_later_ones() {
     let of = |key: &str| figure(&found, "host ", key);
     assert!(of("queue_ns") > 0.0 && of("first_read_ns") > 0.0 && of("later_p50_ns") > 0.0);
     assert!(of("time_to_first_byte_ns") >= of("queue_ns") && of("queue_ns") > of("later_p50_ns"));
+    assert_eq!(of("admin_commands"), 2.0, "Create I/O Completion Queue, Create I/O Submission Queue");
     assert!(
         figure(&found, "kernels first ", "setup_ns") > 0.0
             && figure(&found, "kernels second ", "setup_ns") > 0.0
     );
+    let commands = |row: &str| figure(&found, row, "admin_commands");
+    assert_eq!(commands("kernels first "), commands("kernels second "), "queues are created for each launch");
+    assert!(commands("kernels first ") >= 4.0, "both queues are created and deleted");
 }
 
 #[test]

@@ -322,3 +322,45 @@ fn what_is_no_result_is_refused() {
     assert!(refused(&["report", &broken]).1.contains("a histogram: it is no histogram of HdrHistogram"));
     assert!(refused(&["report"]).1.contains("<FILE>"));
 }
+
+#[test]
+fn each_picture_is_a_file_that_needs_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let (a, _) = result(&folder, "a.json", &SWEEP, |_| ());
+    let device = "soft:size=16m,profile=optane,time=virtual";
+    let found = json(&["bench", "batching", device, "--runtime", "1ms", "-o", "json"]);
+    let file = folder.path().join("e.json").display().to_string();
+    std::fs::write(&file, found.to_string()).expect("a file");
+    let text = page(&[&a, &file]);
+    let pictures = folder.path().join("new/pictures").display().to_string();
+    let said = ok(&["report", &a, &file, "--pictures", &pictures]);
+    assert!(!said.contains("<html"), "no page that nobody asked for: {said}");
+    let on_page = parsed(&text).descendants().filter(|node| node.has_tag_name("figure")).count();
+    assert_eq!((said.lines().count(), std::fs::read_dir(&pictures).unwrap().count()), (on_page, on_page));
+    let mut marks_in_files = 0;
+    for name in said.lines() {
+        let text = std::fs::read_to_string(name).unwrap();
+        let alone = text.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+        for word in ["http", "href", "url(", "<style", "var(", "NaN"] {
+            assert!(!alone.contains(word), "{word} in {name}");
+        }
+        let page = parsed(&text);
+        let lines =
+            page.descendants().filter(|node| node.has_tag_name("text")).filter_map(|node| node.text());
+        let words = lines.collect::<Vec<_>>().join(" ");
+        assert!(
+            words.contains("not a hardware figure") && words.contains("clock: virtual"),
+            "{name}: {words}"
+        );
+        marks_in_files += marks(page.root_element(), "f").len();
+    }
+    let in_page = marks(parsed(&text).root_element(), "f").len();
+    assert!(in_page > 50 && marks_in_files == in_page, "{marks_in_files} of {in_page} marks");
+    let rates = std::fs::read_to_string(format!("{pictures}/batching-iops.svg")).unwrap();
+    assert!(rates.contains("gather=32"), "{rates}");
+    let both = folder.path().join("r.html").display().to_string();
+    ok(&["report", &a, "--pictures", &pictures, "-o", &both]);
+    assert!(std::fs::read_to_string(&both).unwrap().ends_with("</html>\n"));
+    let (_, error) = refused(&["report", &a, "--pictures", &a]);
+    assert!(error.contains(&format!("--pictures {a}: ")), "{error}");
+}

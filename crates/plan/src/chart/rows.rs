@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{CHARACTER, ChartAxis, Placed, STYLES, TOP, open, shape, words};
+use super::{CHARACTER, ChartAxis, Picture, Placed, STYLES, TOP, open, shape, words};
 use crate::svg::{AXIS, COLOURS, GRID, escaped};
 
 const ROW: f64 = 24.0;
@@ -42,7 +42,7 @@ pub struct RowMark {
 
 impl Rows {
     /// The picture, an element of a page.
-    pub fn svg(&self) -> String {
+    pub fn picture(&self) -> Picture {
         let longest = self.names.iter().map(|name| name.chars().count()).max().unwrap_or(0) as f64;
         let (left, bottom) = (16.0 + longest * CHARACTER, TOP + self.names.len() as f64 * ROW);
         let values = self.marks.iter().flat_map(|mark| {
@@ -50,13 +50,14 @@ impl Rows {
             [mark.value, low, high]
         });
         let placed = Placed::of(&self.axis, values);
-        let mut out = open(left + PLOT + RIGHT, bottom + BELOW, &self.title);
+        let (width, height) = (left + PLOT + RIGHT, bottom + BELOW);
+        let mut out = open(width, height, &self.title);
         self.frame(&mut out, &placed, (left, bottom));
         let at = |value: f64| left + placed.scale.place(value) * PLOT;
         // Marks lie on bars, whatever the order in which they come.
         let (bars, marks): (Vec<&RowMark>, Vec<&RowMark>) = self.marks.iter().partition(|mark| mark.bar);
         bars.into_iter().chain(marks).for_each(|mark| mark.draw(&mut out, left, &at));
-        out + "</svg>\n"
+        Picture { width, height, svg: out + "</svg>\n" }
     }
 
     fn frame(&self, out: &mut String, placed: &Placed, (left, bottom): (f64, f64)) {
@@ -130,7 +131,7 @@ mod tests {
                 mark(1, true, 0.0, None),
             ],
         };
-        let text = rows.svg();
+        let text = rows.picture().svg;
         for title in ["&lt;4&gt;", "&lt;10&gt;", "&lt;0&gt;", "t &amp; u"] {
             assert_eq!(text.matches(title).count(), 1, "{title}: {text}");
         }

@@ -247,7 +247,8 @@ fn no_entry_is_overwritten_while_a_copy_of_it_is_in_flight() {
 
 #[test]
 fn a_torn_entry_in_remote_memory_is_made_whole() {
-    let faults = FaultPlan::from_toml("[[fault]]\nkind='torn'\nby='20ms'\ncount=1").unwrap();
+    // Torn for so long that this thread, too, gets a processor meanwhile.
+    let faults = FaultPlan::from_toml("[[fault]]\nkind='torn'\nby='500ms'\ncount=1").unwrap();
     for mut rig in both_with(&SoftConfig { faults, ..memory(1 << 20, 512) }) {
         let mut queue = Queue::new(&mut rig, 2, 8, (true, true));
         queue.push(&rig, &command::flush(1).with_cid(7));

@@ -29,10 +29,12 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<(), RunError> {
 }
 
 fn host(lab: &mut Lab<'_>, size: ByteSize, shape: Shape) -> Result<(), RunError> {
+    let commands = lab.admin_commands();
     let begin = Instant::now();
     let buffer = lab.ssd.buffer(shape.bytes as usize)?;
     let mut reads = HostReads::new(lab, shape, 1)?;
     let queue = begin.elapsed();
+    let commands = since(lab, commands);
     let mut random = SplitMix64::new(lab.options.seed, 0);
     let mut took = Vec::with_capacity(WARM + 1);
     for _ in 0..=WARM {
@@ -44,6 +46,7 @@ fn host(lab: &mut Lab<'_>, size: ByteSize, shape: Shape) -> Result<(), RunError>
     let figures =
         Figures::default().with("queue_ns", nanoseconds(queue)).with("first_read_ns", nanoseconds(first));
     let figures = figures.with("time_to_first_byte_ns", nanoseconds(queue + first));
+    let figures = figures.with_counted("admin_commands", commands);
     lab.row(format!("host bs={size}"), figures.with("later_p50_ns", nanoseconds(took[took.len() / 2])));
     Ok(())
 }
@@ -52,13 +55,21 @@ fn kernels(lab: &mut Lab<'_>, size: ByteSize) -> Result<(), RunError> {
     for pass in ["first", "second"] {
         let name = format!("kernels {pass} bs={size}");
         let options = BenchOptions { api: Api::Io, ..lab.reads(size) };
+        let commands = lab.admin_commands();
         let begin = Instant::now();
         let Some(run) = lab.point(&name, &options)? else { return Ok(()) };
         // All that was not the measured time: queues, the kernel's code, its memory.
         let around = begin.elapsed().saturating_sub(Duration::from_nanos(run.runtime_ns));
-        lab.row(name, Figures::default().with("setup_ns", nanoseconds(around)).merged(figures_of(&run)));
+        let figures = Figures::default().with("setup_ns", nanoseconds(around));
+        let figures = figures.with_counted("admin_commands", since(lab, commands));
+        lab.row(name, figures.merged(figures_of(&run)));
     }
     Ok(())
+}
+
+/// Admin commands since then.
+fn since(lab: &Lab<'_>, before: Option<u64>) -> Option<f64> {
+    lab.admin_commands().zip(before).map(|(after, before)| (after - before) as f64)
 }
 
 fn nanoseconds(time: Duration) -> f64 {

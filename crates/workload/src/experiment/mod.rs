@@ -284,6 +284,25 @@ impl Lab<'_> {
         Ok((!self.control.stopped()).then_some(run))
     }
 
+    /// Runs a point, and counts the interrupts of each I/O where the controller is ours.
+    fn with_interrupts(
+        &mut self,
+        name: &str,
+        options: &BenchOptions,
+    ) -> Result<Option<(Run, Option<f64>)>, RunError> {
+        let sent = |lab: &Self| lab.ssd.soft().map(|soft| soft.statistics().interrupts);
+        let before = sent(self);
+        let Some(run) = self.point(name, options)? else { return Ok(None) };
+        let sent = sent(self).zip(before).map(|(after, before)| (after - before) as f64);
+        let ios = run.total.ios.max(1) as f64;
+        Ok(Some((run, sent.map(|sent| sent / ios))))
+    }
+
+    /// Admin commands that the controller has completed, where it is ours.
+    fn admin_commands(&self) -> Option<u64> {
+        self.ssd.soft().map(|soft| soft.statistics().admin_commands.iter().sum())
+    }
+
     /// Runs a point by another kernel that has the arguments of `bench`, in blocks of one warp with so many bytes of shared
     /// memory where that is given.
     fn by_kernel(

@@ -40,12 +40,8 @@ fn measure(
         return Ok(());
     }
     let options = BenchOptions { api: Api::Host, completion, ..options };
-    let interrupts = |lab: &Lab<'_>| lab.ssd.soft().map(|soft| soft.statistics().interrupts);
-    let before = interrupts(lab);
-    if let Some(run) = lab.point(name, &options)? {
-        let sent = interrupts(lab).zip(before).map(|(after, before)| (after - before) as f64);
-        let ios = run.total.ios.max(1) as f64;
-        lab.row(name, figures_of(&run).with_counted("interrupts_per_io", sent.map(|sent| sent / ios)));
+    if let Some((run, interrupts)) = lab.with_interrupts(name, &options)? {
+        lab.row(name, figures_of(&run).with_counted("interrupts_per_io", interrupts));
     }
     Ok(())
 }

@@ -23,8 +23,8 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<(), RunError> {
                     return Ok(());
                 }
                 let name = format!("{way} load={load} bs={size}");
-                if let Some(run) = beside(load, || lab.point(&name, &options))? {
-                    lab.row(name, figures_of(&run));
+                if let Some((run, interrupts)) = beside(load, || lab.with_interrupts(&name, &options))? {
+                    lab.row(name, figures_of(&run).with_counted("interrupts_per_io", interrupts));
                 }
             }
         }

@@ -3,8 +3,10 @@
 //! The pictures are our own (`warpbell_plan::chart`, as the plots of `plan`): no chart crate that makes plain SVG gives each
 //! point its words and leaves colours to the page's style, which light, dark and print each need.
 
+mod body;
 mod data;
 mod experiments;
+mod files;
 mod pictures;
 mod tables;
 
@@ -17,6 +19,7 @@ use crate::args::{Form, Global, ReportArgs};
 use crate::commands::sweep;
 use crate::exit::Ending;
 use crate::out;
+use body::Body;
 use data::Source;
 use experiments::Found;
 use sweep::Kind;
@@ -46,10 +49,14 @@ pub fn run(args: &ReportArgs, global: &Global) -> Result<(), Ending> {
         }
     }
     data::complete(&mut sources);
-    let page = page(&sources, &found, args);
+    let sections = sections(&sources, &found, args);
+    if let Some(folder) = &args.pictures {
+        files::write(folder, &sections)?;
+    }
     match &global.form {
-        Form::File(path) => write(path, &page),
-        Form::Normal => out::text(&page),
+        Form::File(path) => write(path, &page(&names(&sources, &found), &sections)),
+        Form::Normal if args.pictures.is_some() => Ok(()),
+        Form::Normal => out::text(&page(&names(&sources, &found), &sections)),
         Form::Json | Form::FioJson => Err(Ending::usage(
             "--output json: a page is HTML, and the results are JSON already; -o report.html names its file",
         )),
@@ -60,35 +67,57 @@ fn write(path: &Path, page: &str) -> Result<(), Ending> {
     std::fs::write(path, page).map_err(|error| Ending::file(format!("--output {}", path.display()), &error))
 }
 
-fn page(sources: &[Source], found: &[Found], args: &ReportArgs) -> String {
+/// A section of the page.
+struct Section {
+    title: String,
+    /// How files of its pictures begin; nothing where the pictures' own headings suffice.
+    name: String,
+    body: Body,
+    /// What its figures are not.
+    banners: Vec<String>,
+}
+
+/// The sections that have something to show.
+fn sections(sources: &[Source], found: &[Found], args: &ReportArgs) -> Vec<Section> {
+    let experiments = found.iter().map(|found| Section {
+        title: found.title(),
+        name: found.report.experiment.clone(),
+        body: found.section(),
+        banners: found.banners(),
+    });
+    let benches = [
+        ("What was measured", "", Body::from(tables::sources(sources))),
+        ("I/Os per second", "", pictures::iops(sources)),
+        ("Two axes", "", pictures::heat(sources)),
+        ("Limits", "", pictures::roofline(sources, &args.limit)),
+        ("Comparison", "", tables::comparison(sources).into()),
+        ("Latency percentiles", "percentiles", pictures::percentiles(sources)),
+        ("Distribution of latencies", "distribution", pictures::distribution(sources)),
+        ("Work for each I/O", "", pictures::work(sources)),
+        ("Over time", "time", pictures::over_time(sources)),
+        ("All points", "", tables::points(sources).into()),
+        ("Skipped points", "", tables::skipped(sources).into()),
+    ];
+    let benches = benches.into_iter().filter(|_| !sources.is_empty()).map(|(title, name, body)| Section {
+        title: title.to_owned(),
+        name: name.to_owned(),
+        body,
+        banners: tables::banners(sources),
+    });
+    experiments.chain(benches).filter(|section| !section.body.is_empty()).collect()
+}
+
+fn page(names: &[&str], sections: &[Section]) -> String {
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
          <title>Warpbell: {}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<h1>Results of warpbell bench</h1>\n",
-        escaped(&names(sources, found).join(", "))
+        escaped(&names.join(", "))
     );
-    let mut section = |title: &str, body: String| {
-        if !body.is_empty() {
-            let _ = writeln!(out, "<section>\n<h2>{title}</h2>\n{body}</section>");
-        }
-    };
-    for found in found {
-        section(&escaped(&found.title()), found.section());
+    for section in sections {
+        let (title, body) = (escaped(&section.title), section.body.text());
+        let _ = writeln!(out, "<section>\n<h2>{title}</h2>\n{body}</section>");
     }
-    if sources.is_empty() {
-        return out + "</body>\n</html>\n";
-    }
-    section("What was measured", tables::sources(sources));
-    section("I/Os per second", pictures::iops(sources));
-    section("Two axes", pictures::heat(sources));
-    section("Limits", pictures::roofline(sources, &args.limit));
-    section("Comparison", tables::comparison(sources));
-    section("Latency percentiles", pictures::percentiles(sources));
-    section("Distribution of latencies", pictures::distribution(sources));
-    section("Work for each I/O", pictures::work(sources));
-    section("Over time", pictures::over_time(sources));
-    section("All points", tables::points(sources));
-    section("Skipped points", tables::skipped(sources));
     out + "</body>\n</html>\n"
 }
 

@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-use warpbell_plan::chart::{ChartAxis, RowMark, Rows, STYLES, si, swatch};
+use warpbell_plan::chart::{ChartAxis, Figure, RowMark, Rows, STYLES, si, swatch};
 use warpbell_plan::escaped;
 use warpbell_workload::{ClockKind, ExperimentReport, Row};
 
-use super::pictures::keyed;
-use super::tables::{described, made, table};
+use super::body::{Body, Layout};
+use super::tables::{VIRTUAL, described, made, table};
 use crate::commands::experiment::{cell, heading, host_only, keys};
 use crate::render;
 
@@ -26,7 +26,7 @@ const MODEL: &str = "expected_";
 
 /// The sample of a bar, for a legend.
 const BAR: &str = "<svg class=\"swatch\" viewBox=\"0 0 34 12\" width=\"34\" height=\"12\" aria-hidden=\"true\">\
-                   <path class=\"f s0\" d=\"M1 1H33V11H1Z\" fill-opacity=\"0.5\"/></svg>";
+                   <path class=\"f s0\" d=\"M1 1H33V11H1Z\" fill=\"#0072b2\" stroke=\"#0072b2\" fill-opacity=\"0.5\"/></svg>";
 
 impl Found {
     /// The heading of its section.
@@ -35,22 +35,26 @@ impl Found {
     }
 
     /// What it is of, and everything that it says.
-    pub fn section(&self) -> String {
-        let report = &self.report;
-        let banner = render::banner(&report.target, &report.device.kind, host_only(&report.experiment));
+    pub fn section(&self) -> Body {
         let mut out = String::new();
-        if !banner.is_empty() {
+        for banner in self.banners() {
             let _ = writeln!(out, "<p class=\"banner\">{}</p>", escaped(&banner));
         }
-        for (said, text) in [
-            (report.clock == ClockKind::Virtual, "clock: virtual (times are the profile's, not a machine's)"),
-            (report.partial, "partial: ended before its last row"),
-        ] {
-            if said {
-                let _ = writeln!(out, "<p class=\"banner\">{text}</p>");
-            }
-        }
-        out + &self.card() + &self.pictures() + &self.table() + &self.missing()
+        let (figures, none) = self.pictures();
+        let tables = none + &self.table() + &self.missing();
+        Body::default().html(out + &self.card()).figures(Layout::Row, figures).html(tables)
+    }
+
+    /// What its figures are not.
+    pub fn banners(&self) -> Vec<String> {
+        let report = &self.report;
+        let target = render::banner(&report.target, &report.device.kind, host_only(&report.experiment));
+        let clock = match report.clock {
+            ClockKind::Virtual => VIRTUAL,
+            ClockKind::Monotonic => "",
+        };
+        let partial = if report.partial { "partial: ended before its last row" } else { "" };
+        [&target, clock, partial].into_iter().filter(|text| !text.is_empty()).map(str::to_owned).collect()
     }
 
     fn card(&self) -> String {
@@ -64,32 +68,33 @@ impl Found {
         described(&self.name, &entries)
     }
 
-    fn pictures(&self) -> String {
+    /// The pictures, and a line on figures that need none.
+    fn pictures(&self) -> (Vec<Figure>, String) {
         let rows = &self.report.rows;
         let measured: Vec<&str> = keys(rows).into_iter().filter(|key| !key.starts_with(MODEL)).collect();
-        let mut figures = String::new();
+        let mut figures = Vec::new();
         // The rate; of ways with I/Os of one size the other is the same with a factor.
         let rate = ["iops", "bytes_per_s"].into_iter().find(|rate| measured.contains(rate));
-        figures += &rate.map_or(String::new(), |rate| self.bars(rate));
+        figures.extend(rate.map(|rate| self.bars(rate)));
         let times: Vec<&str> = keys(rows).into_iter().filter(|key| key.ends_with("_ns")).collect();
         for some in times.chunks(STYLES) {
-            figures += &self.times(some);
+            figures.push(self.times(some));
         }
         let mut none = Vec::new();
         for key in
             measured.iter().filter(|key| !key.ends_with("_ns") && !["iops", "bytes_per_s"].contains(key))
         {
             if rows.iter().any(|row| row.figures.get(key).is_some_and(|value| value != 0.0)) {
-                figures += &self.bars(key);
+                figures.push(self.bars(key));
             } else {
                 none.push(heading(key));
             }
         }
-        let mut out = format!("<div class=\"row\">\n{figures}</div>\n");
-        if !none.is_empty() {
-            let _ = writeln!(out, "<p>None at all: {}.</p>", escaped(&none.join(", ")));
-        }
-        out
+        let none = match none.is_empty() {
+            true => String::new(),
+            false => format!("<p>None at all: {}.</p>\n", escaped(&none.join(", "))),
+        };
+        (figures, none)
     }
 
     /// The rows that have one of these figures.
@@ -99,7 +104,7 @@ impl Found {
     }
 
     /// A counted figure, or the rate, as bars; what the model says is a mark.
-    fn bars(&self, key: &str) -> String {
+    fn bars(&self, key: &str) -> Figure {
         let model = format!("{MODEL}{key}");
         let rows = self.with(&[key]);
         let mut marks = Vec::new();
@@ -117,7 +122,7 @@ impl Found {
     }
 
     /// Latencies and other times, on a log scale.
-    fn times(&self, keys: &[&str]) -> String {
+    fn times(&self, keys: &[&str]) -> Figure {
         let rows = self.with(keys);
         let mut marks = Vec::new();
         for (index, row) in rows.iter().enumerate() {
@@ -157,18 +162,18 @@ impl Found {
         rows: &[&Row],
         marks: Vec<RowMark>,
         names: &[String],
-    ) -> String {
+    ) -> Figure {
         let title = format!("{} of {}", label, self.report.experiment);
         let bars = marks.iter().any(|mark| mark.bar);
         let sample = |style| if bars && style == 0 { BAR.to_owned() } else { swatch(style, true) };
-        let samples: Vec<String> = (0..names.len()).map(sample).collect();
+        let key = names.iter().enumerate().map(|(style, name)| (sample(style), name.clone())).collect();
         let picture = Rows {
             title,
             axis: ChartAxis { label: label.to_owned(), log, ticks: Vec::new() },
             names: rows.iter().map(|row| row.name.clone()).collect(),
             marks,
         };
-        keyed(label, &picture.svg(), &samples, names)
+        Figure { heading: label.to_owned(), picture: picture.picture(), key }
     }
 
     /// Every figure of every row.

@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 
-use warpbell_plan::chart::{Chart, ChartAxis, Heat, Line, Mark, STYLES, si, swatch};
+use warpbell_plan::chart::{Chart, ChartAxis, Figure, Heat, Line, Mark, Picture, STYLES, si, swatch};
 use warpbell_plan::escaped;
 use warpbell_workload::{Latency, Run, Spread};
 
+use super::body::{Body, Layout};
 use super::data::{Point, Right, Source, axes, number, rate};
 use crate::args::{Rate, Roof};
 
@@ -57,26 +58,10 @@ impl Group<'_> {
 }
 
 /// A picture with a heading and a legend, in which so many of the first lines have marks.
-pub(super) fn figure(title: &str, picture: &str, names: &[String], marked: usize) -> String {
-    let samples: Vec<String> = (0..names.len()).map(|style| swatch(style, style < marked)).collect();
-    keyed(title, picture, &samples, names)
-}
-
-/// The same with samples of one's own.
-pub(super) fn keyed(title: &str, picture: &str, samples: &[String], names: &[String]) -> String {
-    let mut out = format!("<figure>\n<h3>{}</h3>\n{picture}", escaped(title));
-    if !names.is_empty() {
-        out.push_str("<ul class=\"key\">\n");
-        for (sample, name) in samples.iter().zip(names) {
-            let _ = writeln!(out, "<li>{sample}<span>{}</span></li>", escaped(name));
-        }
-        out.push_str("</ul>\n");
-    }
-    out + "</figure>\n"
-}
-
-fn grid(figures: &str) -> String {
-    format!("<div class=\"grid\">\n{figures}</div>\n")
+fn figure(heading: &str, picture: Picture, names: &[String], marked: usize) -> Figure {
+    let sample = |(style, name): (usize, &String)| (swatch(style, style < marked), name.clone());
+    let key = names.iter().enumerate().map(sample).collect();
+    Figure { heading: heading.to_owned(), picture, key }
 }
 
 /// A figure's value with its interval, in words.
@@ -132,10 +117,10 @@ fn over_axis(
     label: &str,
     log: bool,
     value: impl Fn(&Run) -> Option<f64> + Copy,
-) -> String {
+) -> Vec<Figure> {
     let right = Right::of(sources);
     let groups = groups(sources, &right);
-    let mut figures = String::new();
+    let mut figures = Vec::new();
     for some in parts(&groups) {
         let lines = lines(&right, some, value, label);
         if lines.iter().all(|line| line.points.is_empty()) {
@@ -145,14 +130,15 @@ fn over_axis(
         let chart = Chart { title: title.to_owned(), x: right.axis(), y, lines };
         let names: Vec<String> = some.iter().map(|group| group.name(sources.len() > 1)).collect();
         let by = if right.name.is_empty() { String::new() } else { format!(" by {}", right.name) };
-        figures += &self::figure(&format!("{title}{by}"), &chart.svg(), &names, STYLES);
+        figures.push(figure(&format!("{title}{by}"), chart.picture(), &names, STYLES));
     }
     figures
 }
 
 /// I/Os per second over the axis that varies most.
-pub fn iops(sources: &[Source]) -> String {
-    grid(&over_axis(sources, "IOPS", "IOPS", false, rate)) + &left_out(sources)
+pub fn iops(sources: &[Source]) -> Body {
+    let figures = over_axis(sources, "IOPS", "IOPS", false, rate);
+    Body::default().figures(Layout::Grid, figures).html(left_out(sources))
 }
 
 /// The points that have no value of the axis that goes right, not even in their jobs.
@@ -174,15 +160,15 @@ fn left_out(sources: &[Source]) -> String {
 }
 
 /// Two axes of numbers: a cell for each pair.
-pub fn heat(sources: &[Source]) -> String {
+pub fn heat(sources: &[Source]) -> Body {
     let right = Right::of(sources);
     let down = axes(sources).into_iter().filter(|(name, values)| {
         *name != right.name && values.len() > 1 && values.iter().all(|value| number(value).is_some())
     });
-    let Some((down, mut rows)) = down.max_by_key(|(_, values)| values.len()) else { return String::new() };
+    let Some((down, mut rows)) = down.max_by_key(|(_, values)| values.len()) else { return Body::default() };
     rows.sort_by(|a, b| number(b).unwrap_or(0.0).total_cmp(&number(a).unwrap_or(0.0)));
     let columns = right.axis().ticks;
-    let mut figures = String::new();
+    let mut figures = Vec::new();
     for source in sources {
         let mut rest: Vec<String> = Vec::new();
         let without = |point: &Point| {
@@ -216,16 +202,16 @@ pub fn heat(sources: &[Source]) -> String {
                 rows: (down.clone(), rows.clone()),
                 cells: cells.collect(),
             };
-            figures += &figure(&title, &heat.svg(), &[], 0);
+            figures.push(figure(&title, heat.picture(), &[], 0));
         }
     }
-    format!("<div class=\"row\">\n{figures}</div>\n")
+    Body::default().figures(Layout::Row, figures)
 }
 
 /// A percentile of a run.
 type Percentile = fn(&Latency) -> u64;
 /// A figure of a run, where it has that.
-type Figure = fn(&Run) -> Option<f64>;
+type Value = fn(&Run) -> Option<f64>;
 
 /// The latencies that are drawn.
 const PERCENTILES: [(&str, Percentile); 5] = [
@@ -237,9 +223,9 @@ const PERCENTILES: [(&str, Percentile); 5] = [
 ];
 
 /// Latencies over the same axis, on a log scale: a picture for each line of the others.
-pub fn percentiles(sources: &[Source]) -> String {
+pub fn percentiles(sources: &[Source]) -> Body {
     let right = Right::of(sources);
-    let mut figures = String::new();
+    let mut figures = Vec::new();
     for group in groups(sources, &right) {
         let line = |(name, pick): &(&str, Percentile)| {
             let points = group.points.iter().filter_map(|point| {
@@ -258,10 +244,12 @@ pub fn percentiles(sources: &[Source]) -> String {
         let y = ChartAxis { label: "latency, us".to_owned(), log: true, ticks: Vec::new() };
         let title = group.name(sources.len() > 1);
         let chart = Chart { title: format!("latency percentiles of {title}"), x: right.axis(), y, lines };
-        figures += &figure(&title, &chart.svg(), &PERCENTILES.map(|(name, _)| name.to_owned()), STYLES);
+        let names = PERCENTILES.map(|(name, _)| name.to_owned());
+        figures.push(figure(&title, chart.picture(), &names, STYLES));
     }
     let note = "<p class=\"soft\">Of points that ran several times: medians over the runs, with their intervals.</p>\n";
-    if figures.is_empty() { figures } else { note.to_owned() + &grid(&figures) }
+    let note = if figures.is_empty() { "" } else { note };
+    Body::default().html(note).figures(Layout::Grid, figures)
 }
 
 /// Shares at which a distribution is drawn: more of them in its tail.
@@ -272,9 +260,9 @@ fn shares() -> impl Iterator<Item = f64> {
 }
 
 /// How many I/Os took at most how long, from the histograms.
-pub fn distribution(sources: &[Source]) -> String {
+pub fn distribution(sources: &[Source]) -> Body {
     let right = Right::of(sources);
-    let mut figures = String::new();
+    let mut figures = Vec::new();
     for group in groups(sources, &right) {
         let known: Vec<_> =
             group.points.iter().filter_map(|point| Some((*point, point.latencies.as_ref()?))).collect();
@@ -305,14 +293,14 @@ pub fn distribution(sources: &[Source]) -> String {
                     None => point.shown().to_owned(),
                 })
                 .collect();
-            figures += &figure(&title, &chart.svg(), &names, 0);
+            figures.push(figure(&title, chart.picture(), &names, 0));
         }
     }
-    if figures.is_empty() { String::new() } else { grid(&figures) }
+    Body::default().figures(Layout::Grid, figures)
 }
 
 /// What an I/O costs.
-const WORK: [(&str, Figure); 7] = [
+const WORK: [(&str, Value); 7] = [
     ("submission doorbells", |run| run.per_io.sq_doorbells_per_io),
     ("completion doorbells", |run| run.per_io.cq_doorbells_per_io),
     ("shadow doorbells", |run| run.per_io.shadow_stores_per_io),
@@ -323,17 +311,17 @@ const WORK: [(&str, Figure); 7] = [
 ];
 
 /// Work for each I/O: a picture for each kind that there is.
-pub fn work(sources: &[Source]) -> String {
-    let (mut figures, mut none) = (String::new(), Vec::new());
+pub fn work(sources: &[Source]) -> Body {
+    let (mut figures, mut none) = (Vec::new(), Vec::new());
     let runs = || sources.iter().flat_map(|source| &source.points).flat_map(|point| &point.runs);
     for (name, value) in WORK {
         if runs().any(|run| value(run).is_some_and(|count| count > 0.0)) {
-            figures += &over_axis(sources, name, "for each I/O", false, value);
+            figures.extend(over_axis(sources, name, "for each I/O", false, value));
         } else if runs().any(|run| value(run).is_some()) {
             none.push(name);
         }
     }
-    let mut out = if figures.is_empty() { figures } else { grid(&figures) };
+    let mut out = String::new();
     if !none.is_empty() {
         let _ = writeln!(out, "<p>None at all: {}.</p>", none.join(", "));
     }
@@ -342,13 +330,13 @@ pub fn work(sources: &[Source]) -> String {
     for reason in reasons {
         let _ = writeln!(out, "<p class=\"soft\">Not counted: {}.</p>", escaped(reason));
     }
-    out
+    Body::default().figures(Layout::Grid, figures).html(out)
 }
 
 /// I/Os per second over the time of each point's first run.
-pub fn over_time(sources: &[Source]) -> String {
+pub fn over_time(sources: &[Source]) -> Body {
     let right = Right::of(sources);
-    let mut figures = String::new();
+    let mut figures = Vec::new();
     for group in groups(sources, &right) {
         let known =
             group.points.iter().filter_map(|point| Some((*point, point.runs.first()?.series.as_ref()?)));
@@ -373,37 +361,37 @@ pub fn over_time(sources: &[Source]) -> String {
             let title = group.name(sources.len() > 1);
             let chart = Chart { title: format!("IOPS over time of {title}"), x, y, lines: lines.collect() };
             let names: Vec<String> = some.iter().map(|(point, _)| point.shown().to_owned()).collect();
-            figures += &figure(&title, &chart.svg(), &names, 0);
+            figures.push(figure(&title, chart.picture(), &names, 0));
         }
     }
     if figures.is_empty() {
-        return String::new();
+        return Body::default();
     }
-    format!(
-        "<details>\n<summary>IOPS in each interval, of the first run of each point</summary>\n{}</details>\n",
-        grid(&figures)
-    )
+    Body::default()
+        .html("<details>\n<summary>IOPS in each interval, of the first run of each point</summary>\n")
+        .figures(Layout::Grid, figures)
+        .html("</details>\n")
 }
 
 /// Figures of hardware under the limits that were named; never others, which no limit of hardware bounds.
-pub fn roofline(sources: &[Source], limits: &[Roof]) -> String {
-    let (mut out, mut figures) = (String::new(), String::new());
+pub fn roofline(sources: &[Source], limits: &[Roof]) -> Body {
+    let (mut out, mut figures) = (String::new(), Vec::new());
     if limits.is_empty() {
-        return out;
+        return Body::default();
     }
     for source in sources {
         let Some(why) = source.not_hardware() else {
-            figures += &under(source, limits);
+            figures.push(under(source, limits));
             continue;
         };
         let (name, why) = (escaped(&source.name), escaped(&why));
         let _ = writeln!(out, "<p>No roofline of {} ({name}): {why}.</p>", source.letter);
     }
-    if figures.is_empty() { out } else { out + &grid(&figures) }
+    Body::default().html(out).figures(Layout::Grid, figures)
 }
 
 /// The points of a result under the limits.
-fn under(source: &Source, limits: &[Roof]) -> String {
+fn under(source: &Source, limits: &[Roof]) -> Figure {
     let point = |point: &Point| {
         let (spread, run) = (point.spread(rate)?, point.runs.first()?);
         let figure = words(&spread, point.runs.len(), "IOPS");
@@ -437,5 +425,5 @@ fn under(source: &Source, limits: &[Roof]) -> String {
     let chart = Chart { title: format!("IOPS under the limits, {}", source.name), x, y, lines };
     let mut names = vec![format!("{}: {}", source.letter, source.name)];
     names.extend(limits.iter().map(|limit| limit.name.clone()));
-    figure("IOPS under the limits", &chart.svg(), &names, 1)
+    figure("IOPS under the limits", chart.picture(), &names, 1)
 }

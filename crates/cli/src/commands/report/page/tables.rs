@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use warpbell_plan::chart::si;
 use warpbell_plan::escaped;
-use warpbell_workload::{Compared, Origin, Run, Spread, compare, unlike};
+use warpbell_workload::{ClockKind, Compared, Origin, Run, Spread, compare, unlike};
 
 use super::data::{Source, rate};
 
@@ -25,9 +25,11 @@ pub(super) fn table(class: &str, headings: &[&str], rows: &[Vec<String>]) -> Str
     out + "</tbody>\n</table></div>\n"
 }
 
-/// The files: device, machine and command of each, under what its figures are of.
-pub fn sources(sources: &[Source]) -> String {
-    let mut out = String::new();
+/// Said of figures in virtual time.
+pub(super) const VIRTUAL: &str = "clock: virtual (times are the profile's, not a machine's)";
+
+/// What the figures of these files are not.
+pub fn banners(sources: &[Source]) -> Vec<String> {
     let mut banners: Vec<(String, Vec<&str>)> = Vec::new();
     for source in sources {
         match banners.iter_mut().find(|(banner, _)| *banner == source.banner()) {
@@ -35,20 +37,24 @@ pub fn sources(sources: &[Source]) -> String {
             None => banners.push((source.banner(), vec![&source.letter])),
         }
     }
-    for (banner, letters) in &banners {
-        let whose = if banners.len() > 1 { format!("{}: ", letters.join(", ")) } else { String::new() };
-        let _ = writeln!(out, "<p class=\"banner\">{whose}{}</p>", escaped(banner));
+    let several = banners.len() > 1;
+    let whose = |letters: &[&str]| if several { format!("{}: ", letters.join(", ")) } else { String::new() };
+    let mut out: Vec<String> =
+        banners.iter().map(|(banner, letters)| format!("{}{banner}", whose(letters))).collect();
+    let mut runs = sources.iter().flat_map(|source| &source.report.runs);
+    if runs.any(|run| run.clock == ClockKind::Virtual) {
+        out.push(VIRTUAL.to_owned());
     }
-    if sources
-        .iter()
-        .flat_map(|source| &source.report.runs)
-        .any(|run| run.clock == warpbell_workload::ClockKind::Virtual)
-    {
-        out += "<p class=\"banner\">clock: virtual (times are the profile's, not a machine's)</p>\n";
-    }
-    for source in sources.iter().filter(|source| source.report.partial) {
-        let _ =
-            writeln!(out, "<p class=\"banner\">{}: partial: interrupted before its end</p>", source.letter);
+    let partial = sources.iter().filter(|source| source.report.partial);
+    out.extend(partial.map(|source| format!("{}: partial: interrupted before its end", source.letter)));
+    out
+}
+
+/// The files: device, machine and command of each, under what its figures are of.
+pub fn sources(sources: &[Source]) -> String {
+    let mut out = String::new();
+    for banner in banners(sources) {
+        let _ = writeln!(out, "<p class=\"banner\">{}</p>", escaped(&banner));
     }
     let cards: String = sources.iter().map(card).collect();
     if cards.is_empty() { out } else { format!("{out}<div class=\"grid\">\n{cards}</div>\n") }

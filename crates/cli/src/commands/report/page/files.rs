@@ -1,0 +1,58 @@
+//! The pictures of a page, each a file of its own.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use super::Section;
+use crate::exit::Ending;
+use crate::out;
+
+/// Writes each picture to a file of this folder, and prints the names.
+pub fn write(folder: &Path, sections: &[Section]) -> Result<(), Ending> {
+    let failed = |path: &Path| {
+        let name = format!("--pictures {}", path.display());
+        move |error: std::io::Error| Ending::file(name, &error)
+    };
+    std::fs::create_dir_all(folder).map_err(failed(folder))?;
+    let mut taken = HashSet::new();
+    for section in sections {
+        for figure in section.body.pictures() {
+            let title = match section.name.is_empty() {
+                true => figure.heading.clone(),
+                false => format!("{}: {}", section.name, figure.heading),
+            };
+            let path = folder.join(free(&title, &mut taken));
+            std::fs::write(&path, figure.file(&title, &section.banners)).map_err(failed(&path))?;
+            out::text(&format!("{}\n", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// A file name of small letters, digits and hyphens that no other picture has.
+fn free(title: &str, taken: &mut HashSet<String>) -> String {
+    let small = title.to_lowercase();
+    let words = small.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let name = words.collect::<Vec<_>>().join("-");
+    let numbered =
+        |count: u32| if count == 1 { format!("{name}.svg") } else { format!("{name}-{count}.svg") };
+    let mut count = 1;
+    while !taken.insert(numbered(count)) {
+        count += 1;
+    }
+    numbered(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_plain_and_no_two_are_alike() {
+        let mut taken = HashSet::new();
+        assert_eq!(free("path latency, us", &mut taken), "path-latency-us.svg");
+        assert_eq!(free(" A: IOPS by bs and iodepth", &mut taken), "a-iops-by-bs-and-iodepth.svg");
+        assert_eq!(free("a: IOPS/by bs & iodepth", &mut taken), "a-iops-by-bs-iodepth.svg");
+        assert_eq!(free("path: latency/us", &mut taken), "path-latency-us-2.svg");
+    }
+}
