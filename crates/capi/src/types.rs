@@ -1,19 +1,21 @@
 //! The structs of `warpbell.h` and the headers beside it, laid out as C does. A test compares sizes and offsets with a C
 //! compiler's.
 
+mod files;
 mod volumes;
 
 pub mod host_io;
 
 use std::ffi::{c_char, c_void};
 
+pub use files::{FileInfo, FileOptions, FilePart};
 pub use volumes::{
     CacheCounters, CacheInfo, CacheOptions, MemberInfo, Tile, TilesInfo, TilesOptions, VolumeInfo,
     VolumeIoEnd, VolumeIoOptions, VolumeOptions,
 };
 
 /// `WARPBELL_API_VERSION`: it grows with every function, and with every field at the end of a struct.
-pub const API_VERSION: u32 = 7;
+pub const API_VERSION: u32 = 8;
 
 /// The oldest header whose programs run with this library. Version 3 was one number for the C API and for what
 /// kernels share.

@@ -1,6 +1,6 @@
 //! Where a file's bytes lie.
 
-use crate::Error;
+use crate::{Error, NamespaceId};
 
 /// Bytes of a file that lie together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -18,6 +18,8 @@ pub struct Extent {
 pub struct FileMap {
     size: u64,
     extents: Vec<Extent>,
+    /// None: of an image, or made by hand.
+    namespace: Option<NamespaceId>,
 }
 
 /// A part of a file.
@@ -69,13 +71,32 @@ impl FileMap {
                 _ => joined.push(next),
             }
         }
-        Ok(FileMap { size, extents: joined })
+        Ok(FileMap { size, extents: joined, namespace: None })
     }
 
     /// The first `bytes` bytes of a source.
     pub fn whole(bytes: u64) -> FileMap {
         let extents = if bytes == 0 { Vec::new() } else { vec![Extent { offset: 0, at: 0, bytes }] };
-        FileMap { size: bytes, extents }
+        FileMap { size: bytes, extents, namespace: None }
+    }
+
+    /// The same in this namespace, which [`check`](FileMap::check) then asks for.
+    #[must_use]
+    pub fn within(self, namespace: Option<NamespaceId>) -> FileMap {
+        FileMap { namespace, ..self }
+    }
+
+    /// The namespace that the file lies in; `None` of an image, or of extents that were put together by hand.
+    pub fn namespace(&self) -> Option<&NamespaceId> {
+        self.namespace.as_ref()
+    }
+
+    /// Whether the file may lie in `namespace`.
+    ///
+    /// # Errors
+    /// It is known to lie in another one.
+    pub fn check(&self, namespace: &NamespaceId) -> Result<(), Error> {
+        self.namespace.as_ref().map_or(Ok(()), |own| own.check(namespace))
     }
 
     /// The same where the source is a window that begins at byte `start` of another.

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use warpbell_driver::DriverError;
+use warpbell_files::Error as FileError;
 use warpbell_gpu::GpuError;
 use warpbell_hw::{Device, DmaError, DoorbellError, Lba, MemoryError, Nsid};
 use warpbell_softctl::{SoftConfigError, SoftError};
@@ -56,6 +57,9 @@ pub enum Error {
     /// A doorbell that cannot be reached.
     #[error(transparent)]
     Doorbell(#[from] DoorbellError),
+    /// A file of an SSD.
+    #[error(transparent)]
+    File(#[from] warpbell_files::Error),
     /// Doorbells that kernels cannot ring.
     #[error("doorbells of {device} for kernels: {reason}")]
     Doorbells {
@@ -214,6 +218,8 @@ impl Error {
             Error::Soft(SoftError::Open { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => 2,
             Error::Soft(SoftError::Locked { .. } | SoftError::Busy { .. }) => 3,
             Error::Kernels(warpbell_kernels::Error::TooManyBlocks { .. }) => 2,
+            Error::File(FileError::Absent { .. } | FileError::Argument { .. }) => 2,
+            Error::File(FileError::Refused { .. }) => 3,
             Error::Refused { .. } | Error::Vfio(VfioError::Owned { .. }) => 3,
             Error::Missing { .. } | Error::Doorbells { .. } | Error::User(UserError::Connect { .. }) => 4,
             Error::Vfio(VfioError::NotBound { .. }) => 4,

@@ -77,6 +77,7 @@ pub fn read_pieces(
     out: &mut impl Write,
     control: &Control,
 ) -> Result<u64, RunError> {
+    map.check(&ssd.namespace_id(nsid))?;
     let mut io = BlockIo::new(ssd, nsid)?;
     let mut space = vec![0; CHUNK as usize];
     for piece in map.pieces(offset, bytes)? {
@@ -136,6 +137,23 @@ pub fn write_blocks(
     io.flush()?;
     io.finish()?;
     Ok(extent.count * u64::from(limits.block_size))
+}
+
+/// Copies `data` to pieces of namespace `nsid`, each by its first byte and length, in whole blocks; says how many bytes.
+pub fn write_pieces(
+    ssd: &Ssd,
+    nsid: Nsid,
+    all: &[(u64, u64)],
+    data: &mut impl Read,
+    control: &Control,
+) -> Result<u64, RunError> {
+    let block = u64::from(Limits::of(ssd, nsid)?.block_size);
+    let mut written = 0;
+    for &(at, bytes) in all {
+        let extent = Extent { nsid, lba: Lba(at / block), count: bytes / block };
+        written += write_blocks(ssd, extent, data, control)?;
+    }
+    Ok(written)
 }
 
 /// The extent in pieces that fit a chunk: where each begins, and its bytes.

@@ -42,7 +42,7 @@
 #endif
 
 /* Of this header: it grows with every function, and with every field at the end of a struct. */
-#define WARPBELL_API_VERSION 7u
+#define WARPBELL_API_VERSION 8u
 
 /* A struct of options or results with version and size, and zero in all else. */
 #ifdef __cplusplus

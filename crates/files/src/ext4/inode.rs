@@ -12,6 +12,13 @@ const REFUSED: [(u32, &str); 4] = [
     (0x4, "compression: its blocks are not its bytes"),
     (0x4000_0000, "a folder without regard to case"),
 ];
+/// Flags of files that are read and not written, by name.
+const ONLY_READ: [(u32, &str); 4] = [
+    (0x10, "it is immutable (chattr +i)"),
+    (0x20, "it is only appended to (chattr +a)"),
+    (0x4000, "its data goes through the journal (chattr +j)"),
+    (0x10_0000, "it has a tree of checksums (verity)"),
+];
 const EXTENTS: u32 = 0x8_0000;
 const INDEX: u32 = 0x1000;
 /// The descriptor of a group says that no inode of it is in use.
@@ -56,6 +63,14 @@ impl Inode {
     /// What it is called in errors.
     pub(super) fn name(&self) -> String {
         format!("ext4 inode {}", self.number)
+    }
+
+    /// Why its blocks are not overwritten, if they are not.
+    pub(super) fn refuse_writes(&self) -> Result<(), &'static str> {
+        match ONLY_READ.iter().find(|(flag, _)| self.flags & flag != 0) {
+            Some((_, why)) => Err(why),
+            None => Ok(()),
+        }
     }
 
     /// Refuses bytes that do not lie in blocks as they are.

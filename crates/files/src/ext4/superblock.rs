@@ -22,6 +22,10 @@ const GDT_CSUM: u32 = 0x10;
 const METADATA_CSUM: u32 = 0x400;
 const ORPHANS: u32 = 0x1_0000;
 const SPARSE_SUPER2: u32 = 0x200;
+const READ_ONLY: u32 = 0x1000;
+/// Bits of the default mount options that say how data and journal go together, and the value for data in the journal.
+const DATA_MODE: u32 = 0x60;
+const DATA_JOURNAL: u32 = 0x20;
 
 /// Incompatible features that are understood, beside those above: filetype, extents, flex_bg, ea_inode, large_dir,
 /// inline_data. Inodes with inline data are refused, one by one.
@@ -64,6 +68,8 @@ pub(super) struct Superblock {
     pub(super) seed: Option<u32>,
     /// Group descriptors have a CRC-16.
     pub(super) group_crc: bool,
+    /// Why no file of it is overwritten.
+    pub(super) only_read: Option<&'static str>,
     first_block: u64,
     blocks_per_group: u64,
     /// Blocks of descriptors from this on lie in their own groups.
@@ -237,6 +243,23 @@ fn named(set: &'static str, flags: u32, names: &[(u32, &'static str)]) -> impl I
     })
 }
 
+/// Why no file may be overwritten, if none may.
+fn only_read(bytes: &[u8; BYTES]) -> Option<&'static str> {
+    let (incompat, ro_compat, state) = (le32(bytes, 0x60), le32(bytes, 0x64), le16(bytes, 0x3a));
+    let dirty = incompat & RECOVER != 0 || ro_compat & ORPHANS != 0 || state & (VALID | ERRORS) != VALID;
+    // tune2fs -o, and -E mount_opts.
+    let options = bytes[0x200..0x240].split(|byte| *byte == 0).next().unwrap_or_default();
+    let named = options.split(|byte| *byte == b',').any(|option| option == b"data=journal");
+    match () {
+        () if dirty => Some("it is mounted, or was not unmounted: mount and unmount it first"),
+        () if ro_compat & READ_ONLY != 0 => Some("it is marked read-only (feature readonly)"),
+        () if named || le32(bytes, 0x100) & DATA_MODE == DATA_JOURNAL => {
+            Some("its default mount options have data=journal: data goes through the journal")
+        }
+        () => None,
+    }
+}
+
 /// The numbers in it, within what the rest relies on.
 fn parsed(bytes: &[u8; BYTES], source: u64) -> Result<Superblock, String> {
     let (incompat, ro_compat) = (le32(bytes, 0x60), le32(bytes, 0x64));
@@ -283,6 +306,7 @@ fn parsed(bytes: &[u8; BYTES], source: u64) -> Result<Superblock, String> {
         uuid,
         seed: metadata_csum.then_some(seed),
         group_crc: ro_compat & GDT_CSUM != 0 && !metadata_csum,
+        only_read: only_read(bytes),
         first_block,
         blocks_per_group,
         first_meta: (incompat & META_BG != 0).then(|| le32(bytes, 0x104).into()),

@@ -267,13 +267,14 @@ fn extents_that_cannot_be_are_refused() {
     refused(|m| m.files[0].extents[0].offset = 5000, "the file has 5000 bytes");
     refused(|m| m.files[0].extents.push(Extent { offset: 4096, at: 32768, bytes: 512 }), "it overlaps");
     refused(|m| m.files[0].path = "/d/e/b".to_owned(), "path '/d/e/b' is there twice");
+    refused(|m| m.files[0].path = "/d/e".to_owned(), "path '/d/e' is no folder, and '/d/e/b' lies in it");
     refused(|m| m.files[0].path = "d/a".to_owned(), "path 'd/a' is not absolute and plain");
     refused(|m| m.files[0].path = "/d/../a".to_owned(), "is not absolute and plain");
 }
 
 #[test]
 fn paths_lead_through_folders_and_links() {
-    let files = Captured::new(&synthetic()).unwrap();
+    let files = Captured::new(&synthetic(), None).unwrap();
     let found = |path: &str| files.file(path).map(|map| map.extents()[0].at).map_err(|e| e.to_string());
     for path in ["/d/e/b", "/l/b", "/l/../e/b", "//d/./e/b", "/d/e/b/"] {
         assert_eq!(found(path), Ok(16384), "{path}");

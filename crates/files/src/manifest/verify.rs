@@ -115,7 +115,7 @@ impl Manifest {
     pub fn open(&self, source: &dyn Source, identity: Option<&Identity>) -> Result<Captured, Error> {
         let changes = self.changes(source, identity)?;
         if changes.is_empty() {
-            return Captured::new(self);
+            return Captured::new(self, source.namespace());
         }
         let mut words: Vec<String> = changes.iter().take(NAMED).map(Change::to_string).collect();
         if changes.len() > NAMED {

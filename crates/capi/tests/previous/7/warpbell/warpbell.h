@@ -1,5 +1,6 @@
 /* Warpbell from C, C++ and CUDA host code: open an SSD, attach queues for kernels, register memory, compile
- * and run kernels on a GPU or on the CPU. C99; kernels include <warpbell/warpbell.cuh> instead.
+ * and run kernels on a GPU or on the CPU. C99; kernels include <warpbell/warpbell.cuh> instead. I/O of the
+ * host's own that goes on meanwhile is in <warpbell/host_io.h>.
  *
  * Handles. warpbell_ssd*, warpbell_queues*, warpbell_buffer*, warpbell_lease*, warpbell_program* and
  * warpbell_run* look like pointers and are numbers: never dereference them. NULL is no handle. A handle that
@@ -41,7 +42,7 @@
 #endif
 
 /* Of this header: it grows with every function, and with every field at the end of a struct. */
-#define WARPBELL_API_VERSION 6u
+#define WARPBELL_API_VERSION 7u
 
 /* A struct of options or results with version and size, and zero in all else. */
 #ifdef __cplusplus
@@ -153,8 +154,8 @@ typedef struct warpbell_open_options {
  * the controller. */
 WARPBELL_API warpbell_error warpbell_ssd_open(const char* device, const warpbell_open_options* options,
                                               warpbell_ssd** ssd);
-/* Disables the controller. Busy while queues are attached. An error of the controller is reported, and the
- * handle is closed all the same. Waits for the controller. */
+/* Disables the controller. Busy while queues are attached, or queues or buffers of host_io.h are open. An
+ * error of the controller is reported, and the handle is closed all the same. Waits for the controller. */
 WARPBELL_API warpbell_error warpbell_ssd_close(warpbell_ssd* ssd);
 
 typedef struct warpbell_ssd_info {
@@ -287,7 +288,7 @@ WARPBELL_API warpbell_error warpbell_queues_attach(warpbell_ssd* ssd, const warp
  * Busy too where another thread is in a call with these queues: then the handle is closed all the same, and
  * the queues are deleted at the end of that call. WARPBELL_ERROR_IN_USE: closed, but the controller did not
  * delete the queues, and was not reset either. It may still write to their buffers: memory of yours that was
- * registered must stay as it is until the process ends.
+ * registered must stay as it is until the SSD was closed.
  */
 WARPBELL_API warpbell_error warpbell_queues_close(warpbell_queues* queues);
 
