@@ -59,7 +59,7 @@ pub enum Error {
     Doorbell(#[from] DoorbellError),
     /// A file of an SSD.
     #[error(transparent)]
-    File(#[from] warpbell_files::Error),
+    File(FileError),
     /// Doorbells that kernels cannot ring.
     #[error("doorbells of {device} for kernels: {reason}")]
     Doorbells {
@@ -186,6 +186,19 @@ pub enum Error {
         /// How to allow it.
         remedy: String,
     },
+}
+
+impl From<FileError> for Error {
+    /// What the SSD said of a command, where that is why a file cannot be read.
+    fn from(error: FileError) -> Error {
+        match error {
+            FileError::Io { action, offset, bytes, source } => match source.downcast::<Error>() {
+                Ok(own) => *own,
+                Err(source) => Error::File(FileError::Io { action, offset, bytes, source }),
+            },
+            other => Error::File(other),
+        }
+    }
 }
 
 /// What runs where there is no GPU.

@@ -44,7 +44,7 @@ pub(super) fn text(text: &str) {
     let Some(files) = told(manifest.open(&ssd, Some(&identity))) else { return };
     walk(&ssd, &files, "", 8);
     for file in manifest.files.iter().filter(|file| file.size < 1 << 20) {
-        let _ = told(manifest.sum(&ssd, file, &mut |_| {}));
+        let _ = told(manifest.sum(&ssd, file, &mut |_| true));
     }
 }
 
@@ -129,7 +129,7 @@ pub(super) fn stamp(input: &[u8]) {
         links: Vec::new(),
         refused: Vec::new(),
     };
-    patch(&mut image, choices.take(usize::MAX));
+    patch(&mut image, choices.take(input.len()));
     if is_xfs {
         let size = usize::from(u16::from_be_bytes([image[102], image[103]]));
         image[224..228].fill(0);

@@ -145,6 +145,29 @@ impl Superblock {
         (self.first_block + home * self.blocks_per_group + behind, within)
     }
 
+    /// Whether its numbers are within what the rest relies on, on a source of so many bytes.
+    fn check(&self, wide: bool, source: u64) -> Result<(), String> {
+        let Superblock { block, blocks, first_block, blocks_per_group, .. } = *self;
+        let (inodes_per_group, inode_bytes) = (u64::from(self.inodes_per_group), self.inode_bytes);
+        let limit = |object: &str, value: u64, holds: bool| {
+            if holds { Ok(()) } else { Err(format!("{object} {value} is outside of its limits")) }
+        };
+        let of_group = 1..=8 * block;
+        limit("first block", first_block, first_block == u64::from(block == 1024))?;
+        limit("blocks per group", blocks_per_group, of_group.contains(&blocks_per_group))?;
+        limit("inodes per group", inodes_per_group, of_group.contains(&inodes_per_group))?;
+        let sizes = 128..=block as usize;
+        let fits = inode_bytes.is_power_of_two() && sizes.contains(&inode_bytes);
+        limit("inode size", inode_bytes as u64, fits)?;
+        let sizes = if wide { 64..=1024 } else { 32..=32 };
+        let fits = self.descriptor_bytes.is_power_of_two() && sizes.contains(&self.descriptor_bytes);
+        limit("descriptor size", self.descriptor_bytes as u64, fits)?;
+        if blocks.checked_mul(block).is_none_or(|end| end > source) {
+            return Err(format!("it has {blocks} blocks of {block} bytes, and the source {source} bytes"));
+        }
+        limit("count of blocks", blocks, blocks > first_block + 1)
+    }
+
     /// Whether a group begins with a copy of the superblock. It is one whose number is a multiple of a power of two, where
     /// sparse copies are in groups whose numbers are powers of 3, 5 and 7.
     fn has_backup(&self, group: u64) -> bool {
@@ -279,24 +302,9 @@ fn parsed(bytes: &[u8; BYTES], source: u64) -> Result<Superblock, String> {
     let descriptor_bytes = if wide { usize::from(le16(bytes, 0xfe)) } else { 32 };
     let mut uuid = [0; 16];
     uuid.copy_from_slice(&bytes[0x68..0x78]);
-    let limit = |object: &str, value: u64, holds: bool| {
-        if holds { Ok(()) } else { Err(format!("{object} {value} is outside of its limits")) }
-    };
-    limit("first block", first_block, first_block == u64::from(shift == 0))?;
-    limit("blocks per group", blocks_per_group, (1..=8 * block).contains(&blocks_per_group))?;
-    limit("inodes per group", inodes_per_group.into(), (1..=8 * block).contains(&inodes_per_group.into()))?;
-    let sizes = 128..=block as usize;
-    limit("inode size", inode_bytes as u64, inode_bytes.is_power_of_two() && sizes.contains(&inode_bytes))?;
-    let sizes = if wide { 64..=1024 } else { 32..=32 };
-    let fits = descriptor_bytes.is_power_of_two() && sizes.contains(&descriptor_bytes);
-    limit("descriptor size", descriptor_bytes as u64, fits)?;
-    if blocks.checked_mul(block).is_none_or(|end| end > source) {
-        return Err(format!("it has {blocks} blocks of {block} bytes, and the source {source} bytes"));
-    }
-    limit("count of blocks", blocks, blocks > first_block + 1)?;
     let seed = if incompat & CSUM_SEED != 0 { le32(bytes, 0x270) } else { crc(u32::MAX, &uuid) };
     let metadata_csum = ro_compat & METADATA_CSUM != 0;
-    Ok(Superblock {
+    let superblock = Superblock {
         block,
         blocks,
         inodes: le32(bytes, 0),
@@ -312,5 +320,7 @@ fn parsed(bytes: &[u8; BYTES], source: u64) -> Result<Superblock, String> {
         first_meta: (incompat & META_BG != 0).then(|| le32(bytes, 0x104).into()),
         sparse: ro_compat & SPARSE_SUPER != 0,
         backups: (le32(bytes, 0x5c) & SPARSE_SUPER2 != 0).then(|| [le32(bytes, 0x24c), le32(bytes, 0x250)]),
-    })
+    };
+    superblock.check(wide, source)?;
+    Ok(superblock)
 }

@@ -57,16 +57,12 @@ impl Xfs {
         }
         let (size, group_blocks) = (u64::from(block_size), u64::from(group_blocks));
         let (log_group, log_block) = (log_start >> group_log, log_start & ((1 << group_log) - 1));
-        if log_group >= groups.into() || log_block >= group_blocks {
+        // Groups and their blocks have 32 bits each.
+        let placed = log_group < groups.into() && log_block < group_blocks;
+        let start = placed.then(|| log_group * group_blocks + log_block);
+        let start = start.and_then(|start| start.checked_mul(size)).and_then(|start| start.checked_add(base));
+        let start = start.filter(|start| *start < source.bytes()).ok_or_else(|| {
             let reason = format!("its log is in block {log_block} of group {log_group}, of {groups} groups");
-            return Err(Error::damaged(format!("the superblock of XFS at byte {base}"), reason));
-        }
-        // Groups and their blocks have 32 bits each, and a block 16.
-        let start = (log_group * group_blocks + log_block).checked_mul(size);
-        let start = start.and_then(|start| start.checked_add(base)).filter(|start| *start < source.bytes());
-        let start = start.ok_or_else(|| {
-            let reason =
-                format!("its log is in block {log_block} of group {log_group}, behind the end of the SSD");
             Error::damaged(format!("the superblock of XFS at byte {base}"), reason)
         })?;
         let (kind, uuid, label) = (Kind::Xfs, uuid(&bytes[32..]), label(&bytes[108..120]));
