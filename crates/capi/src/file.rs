@@ -16,7 +16,7 @@ use crate::ssd::{OpenSsd, SSDS};
 use crate::types::{CacheOptions, FileInfo, FilePart, Head};
 
 pub(crate) static FILES: Table<File> = Table::new(Kind::File);
-pub(crate) static TABLES: Table<Placed> = Table::new(Kind::FileTable);
+pub(crate) static TABLES: Table<OpenTable> = Table::new(Kind::FileTable);
 
 /// A file that a C program has open.
 pub(crate) struct File {
@@ -64,7 +64,7 @@ impl File {
 }
 
 /// A table of a file, in memory of its queues' target.
-pub(crate) struct Placed {
+pub(crate) struct OpenTable {
     table: FileTable,
     queues: Arc<Queues>,
     caches: Users,
@@ -72,22 +72,22 @@ pub(crate) struct Placed {
     _user: User,
 }
 
-impl Placed {
+impl OpenTable {
     pub(crate) fn make(queues: u64, file: u64) -> Answer<u64> {
         let (queues, file) = (QUEUES.get(queues)?, FILES.get(file)?);
         let user = queues.made.enter(|| ())?;
         let table = FileTable::new(&queues.attachment, &file.map)?;
         let caches = Users::new("file table", "close each cache first (warpbell_cache_close)");
-        Ok(TABLES.add(Placed { table, queues, caches, _user: user }))
+        Ok(TABLES.add(OpenTable { table, queues, caches, _user: user }))
     }
 
     pub(crate) fn close(handle: u64) -> Answer<()> {
-        let may = |placed: &Placed| placed.queues.runs.none().and_then(|()| placed.caches.close());
+        let may = |table: &OpenTable| table.queues.runs.none().and_then(|()| table.caches.close());
         TABLES.close(handle, may).map(drop)
     }
 
-    pub(crate) fn to_ref(&self, queues: u64) -> Answer<FileRef> {
-        Ok(self.table.reference(&QUEUES.get(queues)?.attachment)?)
+    pub(crate) fn to_ref(&self) -> Answer<FileRef> {
+        Ok(self.table.reference(&self.queues.attachment)?)
     }
 
     pub(crate) fn cache(&self, options: &CacheOptions) -> Answer<u64> {

@@ -57,7 +57,7 @@ pub fn open_file(args: &DeviceArgs, named: &Named, access: Access) -> Result<Ssd
     let (Access::Write { nsid }, Some(path)) = (access, &named.path) else {
         return open_named(args, &named.device, access);
     };
-    let allow_write = permission::of_file(&named.device, path, &args.allow_write)?;
+    let allow_write = permission::of_file(&named.device, (Nsid(nsid), path), &args.allow_write)?;
     permission::before(&named.device, &allow_write, Nsid(nsid))?;
     mounted::refuse(named, Nsid(nsid))?;
     open_named(&DeviceArgs { allow_write, ..args.clone() }, &named.device, access)

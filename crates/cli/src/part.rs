@@ -71,18 +71,22 @@ pub fn writable_file(
     (nsid, args): (u32, &PartArgs),
 ) -> Result<WritableFile, Ending> {
     let refuse = |flag: &str, why: &str| Err(Ending::usage(format!("{flag}: {why}")));
-    let Some(path) = &named.path else {
-        return refuse(
-            "--partition",
-            "a partition is only read; name a file, as DEVICE#/path, or the device alone",
-        );
-    };
     if args.allow_dirty {
-        return refuse("--allow-dirty", "a file system that was not unmounted is only read");
+        return refuse("--allow-dirty", "a file system that was not unmounted is not written");
     }
     if args.manifest.is_some() {
         return refuse("--manifest", "it does not say which blocks may be written; ext4 does, without it");
     }
+    let Some(path) = &named.path else {
+        let why = "a whole partition is not written; name a file, as DEVICE#/path, or the device alone";
+        return refuse("--partition", why);
+    };
+    let source = SsdSource::new(ssd, Some(Nsid(nsid)))?;
+    if let Some(member) = member_of_array(&source).map_err(|error| of(ssd, error))? {
+        let why = "a write to one member of an array damages the array";
+        return Err(of(ssd, Error::refused(format!("{member} at the end"), why)));
+    }
+    drop(source);
     let part = Part::new(ssd, nsid, args)?;
     let found = part.file_system(|files| files.writable(path))?;
     let writable = found.moved(part.space.start()).map_err(|error| of(ssd, error))?;

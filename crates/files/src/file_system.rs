@@ -20,7 +20,7 @@ pub trait FileSystem {
     /// # Errors
     /// A file system, or a file of it, where that would contradict something else that is stored.
     fn writable(&self, path: &str) -> Result<WritableFile, Error> {
-        Err(Error::refused(path, format!("files of {} are only read", self.kind())))
+        Err(Error::refused(path, format!("files of {} are not written", self.kind())))
     }
 }
 

@@ -39,13 +39,19 @@ pub enum Piece {
     },
 }
 
+/// What Linux counts offsets with ends here; there is room to round up to blocks above.
+const SIZE_MAX: u64 = 1 << 63;
+
 impl FileMap {
     /// Extents of a file of `size` bytes, sorted by offset and joined where they touch. The last may reach beyond the end,
     /// as blocks do.
     ///
     /// # Errors
-    /// Empty extents, extents that overlap in the file, begin behind its end, or have an end above 2^64.
+    /// Sizes above 2^63; empty extents, extents that overlap in the file, begin behind its end, or have an end above 2^64.
     pub fn new(size: u64, mut extents: Vec<Extent>) -> Result<FileMap, Error> {
+        if size > SIZE_MAX {
+            return Err(Error::damaged(format!("file of {size} bytes"), "a file has 2^63 bytes at most"));
+        }
         extents.sort_unstable_by_key(|extent| extent.offset);
         let mut joined: Vec<Extent> = Vec::with_capacity(extents.len());
         for next in extents {

@@ -40,14 +40,22 @@ impl File {
         let (block, end) = (self.ssd.block, offset.saturating_add(nbytes).min(self.map.size()));
         let (mut transfers, mut zeroes, mut next) = (Vec::new(), Vec::new(), at);
         for piece in self.map.pieces(offset, end - offset).map_err(warpbell::Error::from)? {
-            let whole = piece.bytes().next_multiple_of(block);
+            // What the buffer has behind the end of the file is of the last block, too.
+            let is_last = next + piece.bytes() == at + (end - offset);
+            let whole = if is_last { piece.bytes().next_multiple_of(block) } else { piece.bytes() };
+            let place = if let Piece::Data { at, .. } = piece { at } else { 0 };
+            if !place.is_multiple_of(block) || !whole.is_multiple_of(block) {
+                let offset = offset + (next - at);
+                let limit = format!(
+                    "{} bytes at offset {offset} lie together, at byte {place}: must be whole blocks of {block} bytes; read() \
+                     takes any",
+                    piece.bytes()
+                );
+                return Err(Failure::argument("file", &self.path, limit));
+            }
             match piece {
                 Piece::Hole { .. } => zeroes.push((next, whole)),
-                Piece::Data { at: place, .. } => {
-                    if place % block != 0 {
-                        let limit = format!("lies at byte {place}: must begin a block of {block} bytes");
-                        return Err(Failure::argument("file", &self.path, limit));
-                    }
+                Piece::Data { .. } => {
                     let (data, used) = (buffer.data_pointers(), Used::Buffer { used: buffer.used()? });
                     let (lba, blocks) = (place / block, whole / block);
                     transfers.push(Transfer { op: IoOp::Read, lba, blocks, data, at: next, used });

@@ -65,6 +65,11 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
         file.write(data[: HOLE.start].tobytes())
         file.seek(4 * HOLE.stop)
         file.write(data[HOLE.stop :].tobytes())
+    with open(tree / "scattered", "wb") as file:  # a block of 1 KiB, a hole of 3, and again
+        file.truncate(8192)
+        file.write(bytes([1]) * 1024)
+        file.seek(4096)
+        file.write(bytes([2]) * 1024)
     (tree / "whole").write_bytes((numpy.arange(WORDS, dtype=numpy.uint32) + 7).tobytes())
     path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
     command = ["mkfs.ext4", "-q", "-b", "1024", "-d", str(folder / "tree"), str(folder / "disk.img"), "8M"]
@@ -94,6 +99,27 @@ def test_a_file_is_read_by_the_host(image: Path) -> None:
         # All of it is a hole: no command is sent.
         file.read_into(buffer, 4 * HOLE.start, nbytes=4096).result()
         assert not numpy.frombuffer(buffer, numpy.uint8)[:4096].any() and numpy.frombuffer(buffer, numpy.uint8)[4096] == 0xEE
+
+
+def test_pieces_that_are_no_whole_blocks_are_refused(image: Path) -> None:
+    with warpbell.open(f"soft:file={image},block=4096") as ssd:
+        file = ssd.open_file("/data/scattered")
+        buffer = ssd.buffer(16_384)
+        numpy.frombuffer(buffer, numpy.uint8)[:] = 0xEE
+        with pytest.raises(warpbell.ArgumentError, match="scattered: 1024 bytes at offset 0 lie together, .*whole blocks of 4096 bytes"):
+            file.read_into(buffer, 0, nbytes=8192)
+        assert (numpy.frombuffer(buffer, numpy.uint8) == 0xEE).all()
+        assert file.read(0, 8192) == b"".join(bytes([n]) * 1024 + bytes(3072) for n in (1, 2))
+    with (
+        records.MapDataset(f"soft:file={image},block=4096#/data/scattered", records.Fixed(count=8, record_bytes=1024)) as data,
+        pytest.raises(warpbell.ArgumentError, match="scattered: 1024 bytes at offset 0 lie at byte .* whole blocks of 4096 bytes"),
+    ):
+        data[0]
+    # What was opened for a file that is not there is closed again.
+    with records.MapDataset(f"soft:file={image}#/data/none", records.Fixed(count=8, record_bytes=1024)) as data:
+        for _ in range(3):
+            with pytest.raises(warpbell.ArgumentError, match="there is no"):
+                data[0]
 
 
 def test_what_is_wrong_is_refused_by_name(image: Path, tmp_path: Path) -> None:

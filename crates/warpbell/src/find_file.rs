@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use warpbell_files::manifest::{Identity, Manifest};
-use warpbell_files::{FileMap, OpenOptions as FileSystemOptions, Partition, Source, partition, read_file};
+use warpbell_files::{
+    FileMap, OpenOptions as FileSystemOptions, Partition, Source, member_of_array, partition, read_file,
+};
 use warpbell_hw::Nsid;
 
 use crate::{Error, Ssd, SsdSource};
@@ -74,5 +76,9 @@ fn part(source: &SsdSource<'_>, name: &str) -> Result<(u64, u64), Error> {
         tracing::warn!(device = %source.ssd().name(), "{warning}");
     }
     let found = table.find(name)?;
+    if let Some(member) = member_of_array(source)? {
+        let why = "if the partition table is the array's, a member has parts of files only";
+        tracing::warn!(device = %source.ssd().name(), "{member} at the end: {why}");
+    }
     Ok((found.start, found.bytes))
 }

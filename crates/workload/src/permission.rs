@@ -40,9 +40,13 @@ pub fn before(name: &DeviceName, allowed: &[String], nsid: Nsid) -> Result<(), P
     Err(refused(&object, allowed))
 }
 
-/// What was named of the device in `--allow-write` for file `path` of it, as `NAME#/path`. Whoever names a whole device means
+/// What was named of the device in `--allow-write` for file `path` of its namespace `nsid`, as `NAME#/path`. Whoever names a whole device means
 /// its blocks, and not the files of a file system on it.
-pub fn of_file(name: &DeviceName, path: &str, allowed: &[String]) -> Result<Vec<String>, PermissionError> {
+pub fn of_file(
+    name: &DeviceName,
+    (nsid, path): (Nsid, &str),
+    allowed: &[String],
+) -> Result<Vec<String>, PermissionError> {
     let split = |allowed: &String| {
         let at = allowed.find("#/")?;
         (allowed[at + 1..] == *path).then(|| allowed[..at].to_owned())
@@ -52,7 +56,7 @@ pub fn of_file(name: &DeviceName, path: &str, allowed: &[String]) -> Result<Vec<
         return Ok(devices);
     }
     let device = match name {
-        DeviceName::Soft(text) => match file_behind(text, Nsid(1))? {
+        DeviceName::Soft(text) => match file_behind(text, nsid)? {
             Some(file) => file.display().to_string(),
             None => name.to_string(),
         },
@@ -152,7 +156,7 @@ mod tests {
         let of = |allowed: &[&str]| {
             let allowed: Vec<String> = allowed.iter().map(|&text| text.to_owned()).collect();
             let name = "soft:file=disk.img".parse().unwrap();
-            of_file(&name, "/a#/b", &allowed).map_err(|error| error.to_string())
+            of_file(&name, (Nsid(1), "/a#/b"), &allowed).map_err(|error| error.to_string())
         };
         assert_eq!(of(&["x", "disk.img#/a#/b", "./disk.img#/a#/b"]).unwrap(), ["disk.img", "./disk.img"]);
         let error = of(&[]).unwrap_err();

@@ -50,7 +50,7 @@ typedef struct warpbell_file_part {
     uint32_t api_version, size;
     uint64_t offset; /* of the first one in the file */
     uint64_t at;     /* where it lies in the namespace, in bytes */
-    uint64_t bytes;  /* of the last one to the end of its last block */
+    uint64_t bytes;  /* whole blocks: the last extent may reach beyond the end of the file */
 } warpbell_file_part;
 #define WARPBELL_FILE_PART_INIT WARPBELL_INIT(warpbell_file_part)
 /* Extent `index`, by offset, from 0 to extents - 1. */
@@ -67,10 +67,9 @@ WARPBELL_API warpbell_error warpbell_queues_file(warpbell_queues* queues, warpbe
                                                  warpbell_file_table** table);
 /* Busy while a cache of it, or a run of its queues, is open. */
 WARPBELL_API warpbell_error warpbell_file_table_close(warpbell_file_table* table);
-/* The kernel argument that names the file for kernels over `queues`: those of the table, or others of the
- * same namespace and target. Valid until the table is closed. */
-WARPBELL_API warpbell_error warpbell_file_table_get_ref(warpbell_file_table* table, warpbell_queues* queues,
-                                                        warpbell_file_ref* ref);
+/* The kernel argument that names the file for kernels over the table's queues, and no others. Valid until the
+ * table is closed. */
+WARPBELL_API warpbell_error warpbell_file_table_get_ref(warpbell_file_table* table, warpbell_file_ref* ref);
 /* A page cache of the file, for `file_source`: page p is bytes [p * page_bytes, ..) of it; `first_block` of
  * the options counts blocks of the file. It is closed by warpbell_cache_close, and keeps the table open. */
 WARPBELL_API warpbell_error warpbell_file_table_cache(warpbell_file_table* table,

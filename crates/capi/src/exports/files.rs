@@ -10,7 +10,7 @@ use warpbell_kernels::abi::FileRef;
 
 use super::pointer::{VersionedStruct, bytes_mut, fill, make, number, optional, options, put_ref, text};
 use crate::error::report;
-use crate::file::{FILES, File, Placed, TABLES};
+use crate::file::{FILES, File, OpenTable, TABLES};
 use crate::types::{self, CacheOptions, FileInfo, FilePart, Handle};
 
 // SAFETY: integers and raw pointers behind a head, ordered without padding.
@@ -104,13 +104,13 @@ pub unsafe extern "C" fn warpbell_file_read(file: Handle, offset: u64, data: *mu
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn warpbell_queues_file(queues: Handle, file: Handle, table: *mut Handle) -> i32 {
     // SAFETY: the contract of this function.
-    report(|| unsafe { make("table", table, || Placed::make(number(queues), number(file))) })
+    report(|| unsafe { make("table", table, || OpenTable::make(number(queues), number(file))) })
 }
 
 /// As the header says.
 #[unsafe(no_mangle)]
 pub extern "C" fn warpbell_file_table_close(table: Handle) -> i32 {
-    report(|| Placed::close(number(table)))
+    report(|| OpenTable::close(number(table)))
 }
 
 /// As the header says.
@@ -118,13 +118,9 @@ pub extern "C" fn warpbell_file_table_close(table: Handle) -> i32 {
 /// # Safety
 /// `into` is null or leads to memory for the struct.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn warpbell_file_table_get_ref(
-    table: Handle,
-    queues: Handle,
-    into: *mut FileRef,
-) -> i32 {
+pub unsafe extern "C" fn warpbell_file_table_get_ref(table: Handle, into: *mut FileRef) -> i32 {
     report(|| {
-        let value = TABLES.get(number(table))?.to_ref(number(queues))?;
+        let value = TABLES.get(number(table))?.to_ref()?;
         // SAFETY: the contract of this function.
         unsafe { put_ref(into, value) }
     })

@@ -96,7 +96,7 @@ static void by_kernels(warpbell_file_table* table) {
     OK(warpbell_buffer_get_host(buffer, &host, &bytes));
     memset(host, 0x77, bytes);
     OK(warpbell_queues_get_namespace_ref(queues, &args.ns));
-    OK(warpbell_file_table_get_ref(table, queues, &args.file));
+    OK(warpbell_file_table_get_ref(table, &args.file));
     OK(warpbell_buffer_get_ref(buffer, &args.data));
     args.offset = 4 * HOLE_FIRST - 8 * 512;
     OK(warpbell_launch(program, "read_blocks", queues, &args, sizeof(args), NULL, &run));
@@ -135,7 +135,7 @@ static void by_pages(warpbell_file_table* table) {
     OK(warpbell_buffer_alloc(queues, 32 * 8, &sums));
     OK(warpbell_buffer_get_host(sums, &host, &bytes));
     OK(warpbell_queues_get_namespace_ref(queues, &args.ns));
-    OK(warpbell_file_table_get_ref(table, queues, &args.file));
+    OK(warpbell_file_table_get_ref(table, &args.file));
     OK(warpbell_buffer_get_ref(pages, &args.pages));
     OK(warpbell_cache_get_ref(cache, &args.cache));
     OK(warpbell_buffer_get_ref(sums, &ref));
@@ -156,18 +156,16 @@ static void by_pages(warpbell_file_table* table) {
 }
 
 /* Queues of another namespace, or of another SSD, are refused, and both are named. */
-static void elsewhere(const char* device, warpbell_file* file, warpbell_file_table* table) {
+static void elsewhere(const char* device, warpbell_file* file) {
     warpbell_attach_options wanted = WARPBELL_ATTACH_OPTIONS_INIT;
     warpbell_queues *second, *foreign;
     warpbell_file_table* none;
-    warpbell_file_ref ref;
     warpbell_ssd* other;
     wanted.nsid = 2, wanted.sharing = WARPBELL_SHARING_SHARED;
     OK(warpbell_queues_attach(ssd, &wanted, &second));
     FAILS(warpbell_queues_file(second, file, &none), WARPBELL_ERROR_INVALID, "file of namespace 1 of soft:");
     THAT(none == NULL &&
          strstr(warpbell_error_message(), "cannot be used with namespace 2 of soft:") != NULL);
-    FAILS(warpbell_file_table_get_ref(table, second, &ref), WARPBELL_ERROR_INVALID, "namespace 2 of soft:");
     OK(warpbell_ssd_open("soft:size=1m", NULL, &other));
     OK(warpbell_queues_attach(other, NULL, &foreign));
     FAILS(warpbell_queues_file(foreign, file, &none), WARPBELL_ERROR_INVALID, "namespace 1 of soft:size=1m");
@@ -223,7 +221,7 @@ int main(int argc, char** argv) {
     by_the_host(file);
     FAILS(warpbell_queues_file(queues, file, NULL), WARPBELL_ERROR_INVALID, "table: NULL");
     OK(warpbell_queues_file(queues, file, &table));
-    elsewhere(device, file, table);
+    elsewhere(device, file);
     refusals();
     FAILS(warpbell_ssd_close(ssd), WARPBELL_ERROR_BUSY, "warpbell_file_close");
     OK(warpbell_file_close(file));

@@ -122,16 +122,21 @@ fn write_file(args: &WriteArgs, global: &Global, stop: Arc<AtomicBool>) -> Resul
     let file = writable_file(&ssd, named, (args.nsid, &args.part))?;
     let (nsid, offset) = (Nsid(args.nsid), args.offset.map_or(0, |offset| offset.0));
     let block = u64::from(Limits::of(&ssd, nsid)?.block_size);
+    // A block more than there is room for: what is too long is told as such.
     let room = file.map().size().saturating_sub(offset);
-    let limit = room.saturating_add(1);
+    let limit = room.next_multiple_of(block).saturating_add(block);
     let mut data =
         Input::take(limit).map_err(|source| RunError::Stream { side: "standard input", source })?;
+    if data.len == 0 {
+        let reason = format!("0 bytes, not whole blocks of {block} bytes");
+        return Err(RunError::Input { reason }.into());
+    }
     // Nothing is written if any of it is wrong.
     let pieces = file.pieces(offset, data.len, block).map_err(|error| part::of(&ssd, error))?;
     let control = Control::with_stop(stop);
     let goal = Goal::Bytes(data.len);
     let written = watch("write", goal, &|| control.done(), || {
-        write_pieces(&ssd, nsid, &pieces, &mut data.spool, &control)
+        write_pieces(&ssd, nsid, (&file, &pieces), &mut data.spool, &control)
     });
     let bytes = written.map_err(|error| because(&ssd, error.into()))?;
     match global.output() {

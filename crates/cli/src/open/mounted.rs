@@ -1,9 +1,10 @@
 //! Whether a kernel of this machine may have mounted the file system on an image.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::{fs, io};
 
-use warpbell::{DeviceName, Named, same_file};
+use warpbell::{DeviceName, Named};
 use warpbell_hw::Nsid;
 use warpbell_workload::permission;
 
@@ -14,28 +15,34 @@ use crate::exit::{Ending, REFUSED};
 pub fn refuse(named: &Named, nsid: Nsid) -> Result<(), Ending> {
     let DeviceName::Soft(text) = &named.device else { return Ok(()) };
     let Some(image) = permission::file_behind(text, nsid)? else { return Ok(()) };
-    match over(&image, Path::new("/sys/block")) {
-        Some(device) => Err(Ending::new(
-            REFUSED,
-            format!(
-                "writing to {named} is refused: loop device /dev/{device} is over {}, and a kernel may have it mounted; \
-                 unmount it, and losetup -d /dev/{device}",
-                image.display()
-            ),
+    let refused = |why: String| Err(Ending::new(REFUSED, format!("writing to {named} is refused: {why}")));
+    match over(&image, Path::new(BLOCK)) {
+        Ok(Some(device)) => refused(format!(
+            "loop device /dev/{device} is over {}, and a kernel may have it mounted; unmount it, and losetup -d \
+             /dev/{device}",
+            image.display()
         )),
-        None => Ok(()),
+        Ok(None) => Ok(()),
+        Err(error) => refused(format!("whether a loop device is over it is not known: {BLOCK}: {error}")),
     }
 }
 
-/// The loop device over an image.
-fn over(image: &Path, block: &Path) -> Option<String> {
-    let mut devices = fs::read_dir(block).ok()?.flatten();
-    let found = devices.find(|device| {
-        let backing = fs::read_to_string(device.path().join("loop/backing_file"));
-        // Linux says so behind the path where the name was removed since.
-        backing.is_ok_and(|path| same_file(image, &PathBuf::from(path.trim_end_matches('\n'))))
-    });
-    found.map(|device| device.file_name().to_string_lossy().into_owned())
+/// Where Linux lists block devices.
+const BLOCK: &str = "/sys/block";
+
+/// The loop device over an image. The same file has the same number on the same file system, whatever it is called.
+fn over(image: &Path, block: &Path) -> io::Result<Option<String>> {
+    let number = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
+    // What is not there yet no kernel has mounted.
+    let Ok(wanted) = number(image) else { return Ok(None) };
+    for device in fs::read_dir(block)? {
+        let device = device?;
+        let Ok(backing) = fs::read_to_string(device.path().join("loop/backing_file")) else { continue };
+        if number(Path::new(backing.trim_end_matches('\n'))).is_ok_and(|found| found == wanted) {
+            return Ok(Some(device.file_name().to_string_lossy().into_owned()));
+        }
+    }
+    Ok(None)
 }
 
 #[cfg(test)]
@@ -47,13 +54,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let image = folder.path().join("disk.img");
         fs::write(&image, [0; 512]).unwrap();
-        for (device, path) in [("loop3", "/other.img".to_owned()), ("loop7", image.display().to_string())] {
+        let link = folder.path().join("link.img");
+        fs::hard_link(&image, &link).unwrap();
+        for (device, path) in [("loop3", "/other.img".to_owned()), ("loop7", link.display().to_string())] {
             let folder = folder.path().join("block").join(device).join("loop");
             fs::create_dir_all(&folder).unwrap();
             fs::write(folder.join("backing_file"), format!("{path}\n")).unwrap();
         }
         let block = folder.path().join("block");
-        assert_eq!(over(&image, &block).as_deref(), Some("loop7"));
-        assert_eq!(over(&folder.path().join("none.img"), &block), None);
+        assert_eq!(over(&image, &block).unwrap().as_deref(), Some("loop7"), "by another name");
+        assert_eq!(over(&folder.path().join("none.img"), &block).unwrap(), None);
+        assert!(over(&image, &folder.path().join("none")).is_err(), "no list of devices is no answer");
     }
 }

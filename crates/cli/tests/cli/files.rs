@@ -296,21 +296,23 @@ fn written_blocks_of_a_file_are_overwritten_and_nothing_else() {
     let (name, image) = (made.name("data/a.bin"), made.image.display().to_string());
     let allowed = format!("--allow-write={image}#/data/a.bin");
     let stat = json(&["files", "stat", &name, "-o", "json"]);
-    let before = std::fs::read(&made.image).unwrap();
+    let mut before = std::fs::read(&made.image).unwrap();
     let rest = around(&before, &stat);
-    for flags in [
-        &["--rw", "randwrite", "--api", "raw"][..],
-        &["--rw", "write", "--api", "host"],
-        &["--rw", "randrw", "--verify", "crc32c"],
-        &["--rw", "read", "--verify", "crc32c"],
+    for (flags, seed) in [
+        (&["--rw", "randwrite", "--api", "raw"][..], "1"),
+        (&["--rw", "write", "--api", "host"], "2"),
+        (&["--rw", "randrw", "--verify", "crc32c"], "3"),
+        (&["--rw", "read", "--verify", "crc32c"], "4"),
     ] {
-        let common = ["bench", &name, "--bs", "512", "--io-limit", "64k", "-o", "json", &allowed];
+        let common =
+            ["bench", &name, "--bs", "512", "--io-limit", "64k", "--seed", seed, "-o", "json", &allowed];
         let run = &json(&[&common[..], flags].concat())["runs"][0];
         assert_eq!(run["errors"], 0, "{flags:?} {run}");
         assert!(run["verify"]["mismatches"].as_u64().unwrap_or(0) == 0, "{flags:?} {run}");
         let after = std::fs::read(&made.image).unwrap();
         assert!(after != before, "{flags:?}: nothing was written");
         assert_eq!(around(&after, &stat), rest, "{flags:?}: bytes outside of the file have changed");
+        before = after;
     }
     let tail = run(&["read", &name, "--offset", "299520"]).stdout;
     assert!(tail == made.source("data/a.bin")[299_520..], "the last block is not whole, and stays");
@@ -336,6 +338,7 @@ fn standard_input_overwrites_a_file_from_an_offset_on() {
         ("0", &[7; 8192][..], "offset 4096 is in a hole, of 4096 bytes here"),
         ("699904", &[7; 512][..], "the file has 699904 bytes of whole blocks, and 96 of 512 in its last one"),
         ("700416", &[7; 512][..], "the file has 699904 bytes of whole blocks"),
+        ("0", &[][..], "0 bytes, not whole blocks of 512 bytes"),
     ] {
         let refused = write(offset, bytes);
         let text = String::from_utf8_lossy(&refused.stderr).into_owned();
@@ -370,7 +373,7 @@ fn writing_to_a_file_is_refused_by_name() {
         "{hole}"
     );
     let dirty = bench("data/a.bin", &[&allow("data/a.bin"), "--allow-dirty"]);
-    assert!(dirty.contains("--allow-dirty: a file system that was not unmounted is only read"), "{dirty}");
+    assert!(dirty.contains("--allow-dirty: a file system that was not unmounted is not written"), "{dirty}");
     // One byte is no whole block.
     let one = bench("data/one", &[&allow("data/one")]);
     assert!(one.contains("has only 1 of 512 bytes"), "{one}");

@@ -2,6 +2,7 @@
 
 mod blocks;
 mod directory;
+mod group;
 mod inode;
 mod superblock;
 
@@ -194,6 +195,7 @@ impl FileSystem for Ext4<'_> {
         }
         inode.refuse_writes().map_err(|error| Error::refused(path, error))?;
         let (map, unwritten) = self.blocks(&inode)?;
+        self.refuse_reserved(&map, &inode.name())?;
         Ok(WritableFile::new(map.within(self.source.namespace()), unwritten))
     }
 }

@@ -133,6 +133,17 @@ impl Superblock {
         (self.blocks - self.first_block).div_ceil(self.blocks_per_group)
     }
 
+    /// Blocks of the table of inodes of each group.
+    pub(super) fn table_blocks(&self) -> u64 {
+        (u64::from(self.inodes_per_group) * self.inode_bytes as u64).div_ceil(self.block)
+    }
+
+    /// The block behind the superblock and the group descriptors beside it.
+    pub(super) fn descriptors_end(&self) -> u64 {
+        let all = (self.groups() * self.descriptor_bytes as u64).div_ceil(self.block);
+        self.first_block + 1 + self.first_meta.map_or(all, |first| first.min(all))
+    }
+
     /// The block with the descriptor of a group, and where it begins in it.
     pub(super) fn descriptor(&self, group: u64) -> (u64, usize) {
         let per_block = self.block / self.descriptor_bytes as u64;

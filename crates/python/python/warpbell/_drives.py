@@ -90,7 +90,12 @@ class Drives:
         if path is not None:
             options = {name: self._options[name] for name in _OF_FILES if name in self._options}
             ssd = self._open(self.names[0][: -len(path) - 1], None)
-            return Opened([ssd], FileSpace(ssd.open_file(path, **options)))
+            try:
+                return Opened([ssd], FileSpace(ssd.open_file(path, **options)))
+            except BaseException:
+                self._own.remove(ssd)
+                ssd.close()
+                raise
         ssds = [self._open(*each) for each in zip(self.names, self._given)]
         return Opened(ssds, Space([(ssd.nbytes, ssd.block_size) for ssd in ssds], self.layout, self.chunk_bytes))
 

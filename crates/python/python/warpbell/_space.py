@@ -83,6 +83,12 @@ class FileSpace:
         self.name = f"{file.ssd.name}#{file.path}"
         self.block_size, self.nbytes = file.ssd.block_size, file.size
         self._extents = file.extents
+        last = len(self._extents) - 1
+        for index, (offset, at, nbytes) in enumerate(self._extents):
+            if offset % self.block_size or at % self.block_size or (index < last and nbytes % self.block_size):
+                raise ArgumentError(
+                    f"{self.name}: {nbytes} bytes at offset {offset} lie at byte {at}: must be whole blocks of {self.block_size} bytes"
+                )
         self._begins = [offset for offset, _, _ in self._extents]
 
     def pieces(self, begin: int, end: int) -> Iterator[Piece]:
