@@ -5,9 +5,9 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use warpbell::abi::{BufferRef, CacheRef, FileRef};
+use warpbell::abi::{BufferRef, CacheRef};
 use warpbell::describe_status;
-use warpbell::{Buffer, FileTable, KernelMemory, Launch, PageCache, SharedMemory};
+use warpbell::{Buffer, KernelMemory, Launch, PageCache, SharedMemory};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::Failure;
@@ -104,7 +104,7 @@ impl<'a> Pass<'a> {
             Way::Loaded { memory, .. } => (CacheRef::new(), memory.address()),
         };
         let buffer = self.buffer.as_ref().map_or_else(BufferRef::new, Buffer::as_ref);
-        let file = self.stage.file.as_ref().map_or_else(FileRef::new, FileTable::as_ref);
+        let file = self.stage.reference;
         let (ns, notes) = (self.stage.queues.namespace(), self.notes.address());
         StageRef { ns, buffer, cache, loaded, notes, file }
     }

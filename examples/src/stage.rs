@@ -48,6 +48,8 @@ pub struct Stage<'a> {
     pub(crate) program: Program,
     /// Where the data lies, if it is a file.
     pub(crate) file: Option<FileTable>,
+    /// How kernels name it; empty where there is none.
+    pub(crate) reference: FileRef,
 }
 
 impl<'a> Stage<'a> {
@@ -83,9 +85,10 @@ impl<'a> Stage<'a> {
             .header("program.cuh", include_str!("../programs/program.cuh"))
             .header("csr.cuh", include_str!("../programs/csr.cuh"));
         let file = disk.file.as_ref().map(|map| FileTable::new(&queues, map)).transpose()?;
+        let reference = file.as_ref().map_or(Ok(FileRef::new()), |file| file.reference(&queues))?;
         let compiling = if file.is_some() { compiling.define("PROGRAM_OF_FILE") } else { compiling };
         let program = Program::compile(queues.target(), code.name, code.source, &compiling)?;
-        Ok(Stage { options, data, disk, queues, program, file })
+        Ok(Stage { options, data, disk, queues, program, file, reference })
     }
 
     /// Bytes of the SSD, read by the host; `offset` as in the data's file.

@@ -3,6 +3,9 @@
 
 mod disk;
 mod job;
+mod manifest;
+mod tables;
+mod trace;
 
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
@@ -14,7 +17,7 @@ use warpbell_vfio::pci::Name;
 use warpbell_vfio::user::wire::{RegionDescription, Version};
 use warpbell_workload::resident::ResidentSpec;
 use warpbell_workload::trace::{ReplayCommand, parse_replay};
-use warpbell_workload::{Axis, BenchOptions, ByteSize, ReplayTiming, parse_duration, sweep};
+use warpbell_workload::{Axis, BenchOptions, ByteSize, ReplayFormat, ReplayTiming, parse_duration, sweep};
 
 /// Bytes of memory up to which a configuration is tried out.
 const SMALL: u64 = 4 << 20;
@@ -29,6 +32,10 @@ pub fn parsers(input: &[u8]) {
         b'e' => return disk::ext4(rest),
         b'c' => return disk::catalogue(rest),
         b'g' => return disk::partitions(rest),
+        b'G' => return tables::table(rest),
+        b'o' => return tables::containers(rest),
+        b'C' => return tables::generations(rest),
+        b'S' => return manifest::stamp(rest),
         _ => {}
     }
     let Ok(text) = std::str::from_utf8(rest) else { return };
@@ -48,6 +55,9 @@ pub fn parsers(input: &[u8]) {
         b'P' => profile(text),
         b's' => settings(text),
         b'x' => replay(text),
+        b'F' => trace::block(ReplayFormat::Fio, text),
+        b'M' => trace::block(ReplayFormat::Msr, text),
+        b'm' => manifest::text(text),
         _ => {}
     }
 }

@@ -165,7 +165,7 @@ impl Disk {
         let table = FileTable::new(&self.queues, map).unwrap();
         let mut args = ReadArgs {
             ns: self.queues.namespace(),
-            file: table.as_ref(),
+            file: table.reference(&self.queues).unwrap(),
             data: BufferRef::new(),
             list: list.as_ref(),
             cache: CacheRef::new(),

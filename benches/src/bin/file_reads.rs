@@ -184,7 +184,7 @@ impl Case {
         let table = FileTable::new(&self.queues, &self.map)?;
         let args = ReadsArgs {
             ns: self.queues.namespace(),
-            file: table.as_ref(),
+            file: table.reference(&self.queues)?,
             data: data.as_ref(),
             list: list.as_ref(),
             rounds: ROUNDS,

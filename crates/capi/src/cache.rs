@@ -1,13 +1,15 @@
 //! Page caches of a C program.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use warpbell::{PageCache, PageCacheSpec};
+use warpbell::{FileTable, PageCache, PageCacheSpec};
 use warpbell_kernels::abi::CacheRef;
 
 use crate::error::{Answer, Failure};
 use crate::handle::{Kind, Table};
 use crate::over::Over;
+use crate::queues::Queues;
 use crate::scope::User;
 use crate::types::{CacheCounters, CacheInfo, CacheOptions, Head};
 
@@ -19,8 +21,8 @@ pub(crate) struct Cache {
     over: Over,
     page_bytes: u32,
     lines: u32,
-    /// Keeps queues or volume open.
-    _user: User,
+    /// Keeps queues or volume open, and the file's table.
+    _users: Vec<User>,
 }
 
 impl Cache {
@@ -29,7 +31,20 @@ impl Cache {
         let user = over.enter()?;
         let cache = PageCache::new(over.open_target(), over.blocks(), &spec)?;
         let (page_bytes, lines) = (spec.page_bytes, spec.lines);
-        Ok(CACHES.add(Cache { cache, over, page_bytes, lines, _user: user }))
+        Ok(CACHES.add(Cache { cache, over, page_bytes, lines, _users: vec![user] }))
+    }
+
+    /// A cache of a file's pages, for kernels over these queues.
+    pub(crate) fn of_file(
+        queues: &Arc<Queues>,
+        (table, user): (&FileTable, User),
+        options: &CacheOptions,
+    ) -> Answer<u64> {
+        let (spec, over) = (spec(options)?, Over::Queues(queues.clone()));
+        let users = vec![over.enter()?, user];
+        let cache = PageCache::of_file(over.open_target(), table, &spec)?;
+        let (page_bytes, lines) = (spec.page_bytes, spec.lines);
+        Ok(CACHES.add(Cache { cache, over, page_bytes, lines, _users: users }))
     }
 
     pub(crate) fn close(handle: u64) -> Answer<()> {

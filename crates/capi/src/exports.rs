@@ -2,6 +2,7 @@
 
 mod caches;
 mod events;
+mod files;
 mod host_io;
 mod kernels;
 mod leases;

@@ -26,10 +26,12 @@ pub(crate) enum Kind {
     Cache = 0x62,
     Tiles = 0x63,
     VolumeIo = 0x64,
+    File = 0x65,
+    FileTable = 0x66,
 }
 
 impl Kind {
-    const ALL: [Kind; 13] = [
+    const ALL: [Kind; 15] = [
         Kind::Ssd,
         Kind::Queues,
         Kind::Buffer,
@@ -43,6 +45,8 @@ impl Kind {
         Kind::Cache,
         Kind::Tiles,
         Kind::VolumeIo,
+        Kind::File,
+        Kind::FileTable,
     ];
 
     fn name(self) -> &'static str {
@@ -60,6 +64,8 @@ impl Kind {
             Kind::Cache => "cache",
             Kind::Tiles => "tiles",
             Kind::VolumeIo => "volume I/O",
+            Kind::File => "file",
+            Kind::FileTable => "file table",
         }
     }
 

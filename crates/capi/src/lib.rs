@@ -4,13 +4,14 @@
 //! [`types`] has the structs of the header. The modules below `exports` are the boundary, and the only unsafe code:
 //! they turn pointers into values, and panics and errors into codes. Everything else is safe: `handle` has the tables
 //! in which a number is looked up, `scope` what keeps an object open, and `ssd`, `events`, `queues`,
-//! `buffer`, `lease`, `volume`, `cache`, `tiles`, `program` and `run` what the functions do.
+//! `buffer`, `lease`, `volume`, `cache`, `tiles`, `file`, `program` and `run` what the functions do.
 
 mod buffer;
 mod cache;
 mod error;
 mod events;
 mod exports;
+mod file;
 mod handle;
 mod host_io;
 mod lease;

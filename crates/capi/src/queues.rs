@@ -22,8 +22,8 @@ use crate::ssd::{OpenSsd, SSDS};
 pub(crate) static QUEUES: Table<Queues> = Table::new(Kind::Queues);
 
 /// What is made of queues and keeps them open.
-const MADE: &str = "close each volume, cache and schedule of them first (warpbell_volume_close, warpbell_cache_close, \
-                    warpbell_tiles_close)";
+const MADE: &str = "close each volume, cache, schedule and table of them first (warpbell_volume_close, \
+                    warpbell_cache_close, warpbell_tiles_close, warpbell_file_table_close)";
 
 /// Queues that a C program attached.
 pub(crate) struct Queues {
@@ -32,7 +32,7 @@ pub(crate) struct Queues {
     /// Whether buffers and leases may be made.
     pub(crate) open: Mutex<bool>,
     pub(crate) runs: Users,
-    /// Volumes, caches and tiles.
+    /// Volumes, caches, tiles and tables of files.
     pub(crate) made: Users,
     pub(crate) ssd: Arc<OpenSsd>,
     /// Keeps the SSD open.

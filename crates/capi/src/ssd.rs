@@ -30,8 +30,8 @@ impl OpenSsd {
             let reason = "virtual time is for simulations and `warpbell bench`; leave time=virtual out";
             return Err(Failure::invalid(format!("device {name}: {reason}")));
         }
-        let what = "close each queue and buffer first (warpbell_queues_close, warpbell_io_queue_close, \
-                    warpbell_io_buffer_close)";
+        let what = "close each queue, buffer and file first (warpbell_queues_close, warpbell_io_queue_close, \
+                    warpbell_io_buffer_close, warpbell_file_close)";
         let (memory, users) = (IoMemory::default(), Users::new("ssd", what));
         Ok(SSDS.add(OpenSsd { memory, ssd: Arc::new(ssd), users }))
     }

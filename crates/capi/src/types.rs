@@ -1,12 +1,14 @@
 //! The structs of `warpbell.h` and the headers beside it, laid out as C does. A test compares sizes and offsets with a C
 //! compiler's.
 
+mod files;
 mod volumes;
 
 pub mod host_io;
 
 use std::ffi::{c_char, c_void};
 
+pub use files::{FileInfo, FileOptions, FilePart};
 pub use volumes::{
     CacheCounters, CacheInfo, CacheOptions, MemberInfo, Tile, TilesInfo, TilesOptions, VolumeInfo,
     VolumeIoEnd, VolumeIoOptions, VolumeOptions,

@@ -252,12 +252,18 @@ pub struct WriteArgs {
     /// Namespace
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub nsid: u32,
-    /// First block
+    /// First block; of a namespace
     #[arg(long, value_name = "LBA")]
-    pub lba: u64,
+    pub lba: Option<u64>,
     /// Blocks; without it, as many as standard input has
     #[arg(long, value_name = "BLOCKS")]
     pub count: Option<u64>,
+    /// First byte; of a file, which --allow-write=NAME#/path must name [default: 0]
+    #[arg(long, value_name = "SIZE")]
+    pub offset: Option<ByteSize>,
+    /// Which part of it has the file.
+    #[command(flatten)]
+    pub part: PartArgs,
 }
 
 #[cfg(test)]

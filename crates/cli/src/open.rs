@@ -1,11 +1,13 @@
 //! Opens the device that the command line names, for as much as the command line permits.
 
+mod mounted;
 mod turn;
 
 use std::sync::Arc;
 
 use warpbell::{
-    Bdf, DataPlacement, DeviceName, ForeignMemory, Gpu, OpenOptions, Place, RingPlace, RingPlacement, Ssd,
+    Bdf, DataPlacement, DeviceName, ForeignMemory, Gpu, Named, OpenOptions, Place, RingPlace, RingPlacement,
+    Ssd,
 };
 use warpbell_softctl::FaultPlan;
 use warpbell_vfio::{IommuChoice, PciOptions};
@@ -48,6 +50,17 @@ pub fn open_weighted(args: &DeviceArgs) -> Result<Ssd, Ending> {
 /// Opens a device that is named with a file of it.
 pub fn open_named(args: &DeviceArgs, name: &DeviceName, access: Access) -> Result<Ssd, Ending> {
     open_one(args, name, access, placements(args)?)
+}
+
+/// Opens a device that is named with a file of it. To write there, `--allow-write` must name both.
+pub fn open_file(args: &DeviceArgs, named: &Named, access: Access) -> Result<Ssd, Ending> {
+    let (Access::Write { nsid }, Some(path)) = (access, &named.path) else {
+        return open_named(args, &named.device, access);
+    };
+    let allow_write = permission::of_file(&named.device, (Nsid(nsid), path), &args.allow_write)?;
+    permission::before(&named.device, &allow_write, Nsid(nsid))?;
+    mounted::refuse(named, Nsid(nsid))?;
+    open_named(&DeviceArgs { allow_write, ..args.clone() }, &named.device, access)
 }
 
 /// Opens all devices of `args`. They share the memory that rings and data are placed in.

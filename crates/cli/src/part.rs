@@ -3,7 +3,7 @@
 use warpbell::{Named, Ssd, SsdSource};
 use warpbell_files::manifest::{Identity, Manifest};
 use warpbell_files::{
-    Error, FileMap, FileSystem, OpenOptions, Partition, Source, member_of_array, partition,
+    Error, FileMap, FileSystem, OpenOptions, Partition, Source, WritableFile, member_of_array, partition,
 };
 use warpbell_hw::Nsid;
 use warpbell_workload::NamedFile;
@@ -58,10 +58,40 @@ impl<'a> Part<'a> {
     pub fn map(&self, path: Option<&str>) -> Result<FileMap, Ending> {
         let map = match path {
             Some(path) => self.file_system(|files| files.file(path))?,
-            None => FileMap::whole(self.space.bytes()),
+            None => FileMap::whole(self.space.bytes()).within(self.space.namespace()),
         };
         map.moved(self.space.start()).map_err(|error| of(self.space.source().ssd(), error))
     }
+}
+
+/// A file that the command line names, to overwrite what is written of it.
+pub fn writable_file(
+    ssd: &Ssd,
+    named: &Named,
+    (nsid, args): (u32, &PartArgs),
+) -> Result<WritableFile, Ending> {
+    let refuse = |flag: &str, why: &str| Err(Ending::usage(format!("{flag}: {why}")));
+    if args.allow_dirty {
+        return refuse("--allow-dirty", "a file system that was not unmounted is not written");
+    }
+    if args.manifest.is_some() {
+        return refuse("--manifest", "it does not say which blocks may be written; ext4 does, without it");
+    }
+    let Some(path) = &named.path else {
+        let why = "a whole partition is not written; name a file, as DEVICE#/path, or the device alone";
+        return refuse("--partition", why);
+    };
+    let source = SsdSource::new(ssd, Some(Nsid(nsid)))?;
+    if let Some(member) = member_of_array(&source).map_err(|error| of(ssd, error))? {
+        let why = "a write to one member of an array damages the array";
+        return Err(of(ssd, Error::refused(format!("{member} at the end"), why)));
+    }
+    drop(source);
+    let part = Part::new(ssd, nsid, args)?;
+    let found = part.file_system(|files| files.writable(path))?;
+    let writable = found.moved(part.space.start()).map_err(|error| of(ssd, error))?;
+    ssd.delete_host_queues()?;
+    Ok(writable)
 }
 
 /// What a command line names of a namespace; `None`: all of it.
@@ -86,7 +116,7 @@ pub fn named_file(
     let map = Part::new(ssd, nsid, args)?.map(named.path.as_deref())?;
     // The queue that found the file is not needed any more, and SSDs have few.
     ssd.delete_host_queues()?;
-    Ok(Some(NamedFile { name, map }))
+    Ok(Some(NamedFile { name, map, writable: None }))
 }
 
 /// The partition of that name.

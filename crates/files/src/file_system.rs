@@ -1,6 +1,6 @@
 //! What every file system here can do.
 
-use crate::{Error, FileMap};
+use crate::{Error, FileMap, WritableFile};
 
 /// A file system of a source: files by path.
 ///
@@ -14,6 +14,14 @@ pub trait FileSystem {
 
     /// Where a file's bytes lie. Symbolic links are followed.
     fn file(&self, path: &str) -> Result<FileMap, Error>;
+
+    /// A file whose bytes may be overwritten in place. Symbolic links are followed.
+    ///
+    /// # Errors
+    /// A file system, or a file of it, where that would contradict something else that is stored.
+    fn writable(&self, path: &str) -> Result<WritableFile, Error> {
+        Err(Error::refused(path, format!("files of {} are not written", self.kind())))
+    }
 }
 
 /// A name in a folder.

@@ -12,7 +12,7 @@ mod place;
 mod stamp;
 mod verify;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 pub use capture::{CaptureOptions, Progress, capture};
@@ -224,14 +224,22 @@ impl Manifest {
 
     fn validate(&self) -> Result<(), Error> {
         let (first, end) = self.place();
-        let mut seen = BTreeMap::new();
+        let mut seen = BTreeSet::new();
         let paths = self.files.iter().map(|file| &file.path).chain(self.links.iter().map(|link| &link.path));
         for path in paths {
             if !path.starts_with('/') || path.split('/').skip(1).any(|name| matches!(name, "" | "." | "..")) {
                 return Err(Error::refused("manifest", format!("path '{path}' is not absolute and plain")));
             }
-            if seen.insert(path, ()).is_some() {
+            if !seen.insert(path.as_str()) {
                 return Err(Error::refused("manifest", format!("path '{path}' is there twice")));
+            }
+        }
+        for path in &seen {
+            let below = format!("{path}/");
+            if let Some(found) = seen.range(below.as_str()..).next().filter(|found| found.starts_with(&below))
+            {
+                let reason = format!("path '{path}' is no folder, and '{found}' lies in it");
+                return Err(Error::refused("manifest", reason));
             }
         }
         for file in &self.files {

@@ -1,6 +1,6 @@
 //! Where a file's bytes lie.
 
-use crate::Error;
+use crate::{Error, NamespaceId};
 
 /// Bytes of a file that lie together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -18,6 +18,8 @@ pub struct Extent {
 pub struct FileMap {
     size: u64,
     extents: Vec<Extent>,
+    /// None: of an image, or made by hand.
+    namespace: Option<NamespaceId>,
 }
 
 /// A part of a file.
@@ -37,13 +39,19 @@ pub enum Piece {
     },
 }
 
+/// What Linux counts offsets with ends here; there is room to round up to blocks above.
+const SIZE_MAX: u64 = 1 << 63;
+
 impl FileMap {
     /// Extents of a file of `size` bytes, sorted by offset and joined where they touch. The last may reach beyond the end,
     /// as blocks do.
     ///
     /// # Errors
-    /// Empty extents, extents that overlap in the file, begin behind its end, or have an end above 2^64.
+    /// Sizes above 2^63; empty extents, extents that overlap in the file, begin behind its end, or have an end above 2^64.
     pub fn new(size: u64, mut extents: Vec<Extent>) -> Result<FileMap, Error> {
+        if size > SIZE_MAX {
+            return Err(Error::damaged(format!("file of {size} bytes"), "a file has 2^63 bytes at most"));
+        }
         extents.sort_unstable_by_key(|extent| extent.offset);
         let mut joined: Vec<Extent> = Vec::with_capacity(extents.len());
         for next in extents {
@@ -69,13 +77,32 @@ impl FileMap {
                 _ => joined.push(next),
             }
         }
-        Ok(FileMap { size, extents: joined })
+        Ok(FileMap { size, extents: joined, namespace: None })
     }
 
     /// The first `bytes` bytes of a source.
     pub fn whole(bytes: u64) -> FileMap {
         let extents = if bytes == 0 { Vec::new() } else { vec![Extent { offset: 0, at: 0, bytes }] };
-        FileMap { size: bytes, extents }
+        FileMap { size: bytes, extents, namespace: None }
+    }
+
+    /// The same in this namespace, which [`check`](FileMap::check) then asks for.
+    #[must_use]
+    pub fn within(self, namespace: Option<NamespaceId>) -> FileMap {
+        FileMap { namespace, ..self }
+    }
+
+    /// The namespace that the file lies in; `None` of an image, or of extents that were put together by hand.
+    pub fn namespace(&self) -> Option<&NamespaceId> {
+        self.namespace.as_ref()
+    }
+
+    /// Whether the file may lie in `namespace`.
+    ///
+    /// # Errors
+    /// It is known to lie in another one.
+    pub fn check(&self, namespace: &NamespaceId) -> Result<(), Error> {
+        self.namespace.as_ref().map_or(Ok(()), |own| own.check(namespace))
     }
 
     /// The same where the source is a window that begins at byte `start` of another.

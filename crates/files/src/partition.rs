@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::bytes::{halves, le16, le32, le64};
-use crate::{Error, Source};
+use crate::{Error, NamespaceId, Source};
 
 /// Bytes of the entries of a GPT at most: thirty-two times as many as there are by default.
 const ENTRIES_MAX: u64 = 1 << 19;
@@ -334,5 +334,9 @@ impl<S: Source> Source for Partition<S> {
             });
         }
         self.source.read_at(self.start + offset, into)
+    }
+
+    fn namespace(&self) -> Option<NamespaceId> {
+        self.source.namespace()
     }
 }

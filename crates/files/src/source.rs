@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use crate::{Error, FileMap, Piece};
+use crate::{Error, FileMap, NamespaceId, Piece};
 
 /// A namespace of an SSD, or an image.
 pub trait Source {
@@ -15,6 +15,11 @@ pub trait Source {
 
     /// Fills `into` from byte `offset` on: no alignment is asked for.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), Error>;
+
+    /// Which namespace it is; `None`: an image.
+    fn namespace(&self) -> Option<NamespaceId> {
+        None
+    }
 }
 
 impl<S: Source + ?Sized> Source for &S {
@@ -28,6 +33,10 @@ impl<S: Source + ?Sized> Source for &S {
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), Error> {
         (**self).read_at(offset, into)
+    }
+
+    fn namespace(&self) -> Option<NamespaceId> {
+        (**self).namespace()
     }
 }
 

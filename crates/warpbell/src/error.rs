@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use warpbell_driver::DriverError;
+use warpbell_files::Error as FileError;
 use warpbell_gpu::GpuError;
 use warpbell_hw::{Device, DmaError, DoorbellError, Lba, MemoryError, Nsid};
 use warpbell_softctl::{SoftConfigError, SoftError};
@@ -56,6 +57,9 @@ pub enum Error {
     /// A doorbell that cannot be reached.
     #[error(transparent)]
     Doorbell(#[from] DoorbellError),
+    /// A file of an SSD.
+    #[error(transparent)]
+    File(FileError),
     /// Doorbells that kernels cannot ring.
     #[error("doorbells of {device} for kernels: {reason}")]
     Doorbells {
@@ -184,6 +188,19 @@ pub enum Error {
     },
 }
 
+impl From<FileError> for Error {
+    /// What the SSD said of a command, where that is why a file cannot be read.
+    fn from(error: FileError) -> Error {
+        match error {
+            FileError::Io { action, offset, bytes, source } => match source.downcast::<Error>() {
+                Ok(own) => *own,
+                Err(source) => Error::File(FileError::Io { action, offset, bytes, source }),
+            },
+            other => Error::File(other),
+        }
+    }
+}
+
 /// What runs where there is no GPU.
 fn instead(missing: &GpuError) -> &'static str {
     if matches!(missing, GpuError::NoLibrary { .. }) { "; target cpu runs without a GPU" } else { "" }
@@ -214,6 +231,8 @@ impl Error {
             Error::Soft(SoftError::Open { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => 2,
             Error::Soft(SoftError::Locked { .. } | SoftError::Busy { .. }) => 3,
             Error::Kernels(warpbell_kernels::Error::TooManyBlocks { .. }) => 2,
+            Error::File(FileError::Absent { .. } | FileError::Argument { .. }) => 2,
+            Error::File(FileError::Refused { .. }) => 3,
             Error::Refused { .. } | Error::Vfio(VfioError::Owned { .. }) => 3,
             Error::Missing { .. } | Error::Doorbells { .. } | Error::User(UserError::Connect { .. }) => 4,
             Error::Vfio(VfioError::NotBound { .. }) => 4,

@@ -1,11 +1,11 @@
 //! An SSD as what file systems lie on, and files as kernels read them.
 
-use warpbell_files::{Error as FileError, FileMap, Source, Store};
+use warpbell_files::{Error as FileError, FileMap, NamespaceId, Source, Store};
 use warpbell_hw::{Lba, Nsid};
 use warpbell_kernels::abi;
 use zerocopy::IntoBytes;
 
-use crate::{Attachment, Error, KernelMemory, Ssd};
+use crate::{Attachment, Error, KernelMemory, Ssd, Target};
 
 /// A namespace, read and written by the host's own queue ([`Ssd::read`], [`Ssd::write`]).
 #[derive(Clone, Copy)]
@@ -22,6 +22,11 @@ impl<'a> SsdSource<'a> {
         let namespace = ssd.namespace(nsid)?;
         let (nsid, block) = (namespace.nsid, namespace.block_size);
         Ok(SsdSource { ssd, nsid, block, bytes: namespace.blocks * u64::from(block) })
+    }
+
+    /// What tells the namespace from all others.
+    pub fn id(&self) -> NamespaceId {
+        self.ssd.namespace_id(self.nsid)
     }
 
     /// The SSD.
@@ -70,6 +75,10 @@ impl Source for SsdSource<'_> {
         }
         Ok(())
     }
+
+    fn namespace(&self) -> Option<NamespaceId> {
+        Some(self.id())
+    }
 }
 
 impl Store for SsdSource<'_> {
@@ -95,14 +104,17 @@ impl Store for SsdSource<'_> {
 pub struct FileTable {
     memory: KernelMemory,
     reference: abi::FileRef,
+    namespace: NamespaceId,
+    target: Target,
 }
 
 impl FileTable {
     /// The table of a file on the namespace that `queues` are attached for.
     ///
     /// # Errors
-    /// Extents that are not whole blocks of the namespace, or lie behind its end, or more than 2^32 of them.
+    /// A file that is known to lie in another namespace; extents that are not whole blocks of the namespace, or lie behind its end, or more than 2^32 of them.
     pub fn new(queues: &Attachment, map: &FileMap) -> Result<FileTable, Error> {
+        map.check(queues.namespace_id())?;
         let namespace = queues.namespace();
         let (shift, last) = (namespace.block_shift, namespace.blocks.saturating_sub(1));
         let block = 1u64 << shift;
@@ -140,12 +152,36 @@ impl FileTable {
             block_shift: shift,
             ..abi::FileRef::new()
         };
-        Ok(FileTable { memory, reference })
+        let (namespace, target) = (queues.namespace_id().clone(), queues.target().target());
+        Ok(FileTable { memory, reference, namespace, target })
     }
 
-    /// The kernel argument that names the file. Valid while this lives, or a launch that keeps [`memory`](Self::memory).
-    pub fn as_ref(&self) -> abi::FileRef {
-        self.reference
+    /// The kernel argument that names the file, for kernels that read it by `queues`: those it was made for, or others of
+    /// the same namespace. Valid while this lives, or a launch that keeps [`memory`](Self::memory).
+    ///
+    /// # Errors
+    /// Queues of another namespace, of which kernels would read blocks that are not the file's; or of another target.
+    pub fn reference(&self, queues: &Attachment) -> Result<abi::FileRef, Error> {
+        self.namespace.check(queues.namespace_id())?;
+        if self.target != queues.target().target() {
+            let limit = format!("its queues are for kernels on {}", queues.target().target());
+            return Err(Error::Argument {
+                object: "table of a file for",
+                value: self.target.to_string(),
+                limit,
+            });
+        }
+        Ok(self.reference)
+    }
+
+    /// Bytes of the file.
+    pub fn bytes(&self) -> u64 {
+        self.reference.bytes
+    }
+
+    /// Bytes of a block, as a power of two.
+    pub(crate) fn block_shift(&self) -> u32 {
+        self.reference.block_shift
     }
 
     /// The table itself: for [`Launch::keep`](crate::Launch::keep).
@@ -167,7 +203,8 @@ mod tests {
         let queues = ssd.attach(&AttachOptions::new()).unwrap();
         let table = |extent| FileTable::new(&queues, &FileMap::new(5000, vec![extent]).unwrap());
         let of = table(Extent { offset: 512, at: 1 << 19, bytes: 4096 }).unwrap();
-        assert_eq!((of.as_ref().count, of.as_ref().bytes, of.as_ref().block_shift), (1, 5000, 9));
+        let reference = of.reference(&queues).unwrap();
+        assert_eq!((reference.count, reference.bytes, reference.block_shift), (1, 5000, 9));
         let mut words = [0u64; 3];
         of.memory().read(0, words.as_mut_bytes()).unwrap();
         assert_eq!(words, [1, 1024, 8], "the extent's first block, then where it lies");
@@ -179,6 +216,32 @@ mod tests {
         );
         let beyond = error(Extent { offset: 0, at: (1 << 20) - 512, bytes: 1024 });
         assert!(beyond.ends_with("the namespace has blocks 0 to 2047"), "{beyond}");
+    }
+
+    #[test]
+    fn files_and_their_tables_stay_in_their_namespace() {
+        let open = |name: &str| Ssd::open(&name.parse().unwrap(), &OpenOptions::new()).unwrap();
+        let (ssd, other) = (open("soft:size=1m,size=1m"), open("soft:size=1m,size=1m"));
+        let queues = |ssd: &Ssd, nsid| ssd.attach(&AttachOptions::new().nsid(Some(Nsid(nsid)))).unwrap();
+        let (own, second, foreign) = (queues(&ssd, 1), queues(&ssd, 2), queues(&other, 1));
+        let id = ssd.namespace_id(Nsid(1));
+        assert_eq!(SsdSource::new(&ssd, None).unwrap().namespace(), Some(id.clone()));
+        let map = FileMap::whole(4096).within(Some(id));
+        let table = FileTable::new(&own, &map).unwrap();
+        table.reference(&own).unwrap();
+        for (queues, names) in [(&second, "namespace 2 of soft:size=1m,size=1m"), (&foreign, "opened anew")] {
+            for refused in [table.reference(queues).err(), FileTable::new(queues, &map).err()] {
+                let text = refused.unwrap().to_string();
+                assert!(text.starts_with("file of namespace 1 of soft:size=1m,size=1m (serial"), "{text}");
+                assert!(text.contains(names), "{text}");
+            }
+        }
+        // A file that nobody found is anywhere; its table is not.
+        let table = FileTable::new(&second, &FileMap::whole(4096)).unwrap();
+        assert!(table.reference(&second).is_ok() && table.reference(&own).is_err());
+        let tile = |queues| crate::Tile::of_file(0, (&map, queues), (0, 512));
+        assert_eq!(tile(&own).unwrap(), crate::Tile::linear(0, 0, 1));
+        assert!(tile(&second).unwrap_err().to_string().starts_with("file of namespace 1"));
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod device_data;
 mod device_name;
 mod error;
 mod files;
+mod find_file;
 mod host_io;
 mod host_queue;
 mod launch;
@@ -56,6 +57,7 @@ pub use buffer::{Buffer, Descriptor};
 pub use device_name::{DeviceName, DeviceNameError, Named};
 pub use error::{Error, error_chain};
 pub use files::{FileTable, SsdSource};
+pub use find_file::FileOptions;
 pub use host_io::{
     BlockIo, DataPointers, IoEnd, IoMemory, IoOp, IoOutcome, IoRequest, RequestCheck, RequestQueue,
     RequestQueueSpec,

@@ -112,7 +112,7 @@ impl PageCache {
     /// A cache of a file's pages for kernels on `target`, which read it by `file_cache.cuh`: all pages that have a byte of the
     /// file. `first_block` is one of the file here.
     pub fn of_file(target: &OpenTarget, file: &FileTable, spec: &PageCacheSpec) -> Result<PageCache, Error> {
-        let (bytes, shift) = (file.as_ref().bytes, file.as_ref().block_shift);
+        let (bytes, shift) = (file.bytes(), file.block_shift());
         // What is no size of a page is refused below.
         let whole = bytes.checked_next_multiple_of(spec.page_bytes.into()).unwrap_or(bytes);
         PageCache::new(target, (whole >> shift, 1 << shift), spec)

@@ -2,10 +2,12 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam::channel::Receiver;
 use parking_lot::Mutex;
 use warpbell_driver::{Controller, ControllerOptions, DoorbellBuffer, IoQueueOptions, Namespace, Waiting};
+use warpbell_files::NamespaceId;
 use warpbell_hw::{DeviceInfo, DmaAccess, DoorbellPath, Nsid, Window};
 use warpbell_nvme::identify::IdentifyController;
 use warpbell_softctl::{FaultPlan, SoftDevice};
@@ -57,12 +59,17 @@ warpbell_hw::options! {
     }
 }
 
+/// How many SSDs this process has opened so far.
+static OPENINGS: AtomicU64 = AtomicU64::new(0);
+
 /// One SSD: a controller, enabled and identified, that queues can be attached to.
 pub struct Ssd {
     /// Gone before the controller is.
     host_queues: HostQueues,
     allow_write: Vec<String>,
     name: DeviceName,
+    /// Of all SSDs that this process has opened.
+    opening: u64,
     controller: Arc<Controller>,
     soft: Option<Arc<SoftDevice>>,
     pci: Option<Arc<PciDevice>>,
@@ -100,12 +107,35 @@ impl Ssd {
         let watch = Arc::new(Watch::new(Arc::new(recovery)));
         let (host_queues, allow_write) = (HostQueues::default(), options.allow_write.clone());
         let (doorbells, rung) = (options.doorbells, Mutex::default());
-        Ok(Ssd { host_queues, allow_write, name, controller, soft, pci, memory, watch, doorbells, rung })
+        let opening = OPENINGS.fetch_add(1, Ordering::Relaxed);
+        Ok(Ssd {
+            host_queues,
+            allow_write,
+            name,
+            opening,
+            controller,
+            soft,
+            pci,
+            memory,
+            watch,
+            doorbells,
+            rung,
+        })
     }
 
     /// The name it was opened by.
     pub fn name(&self) -> &DeviceName {
         &self.name
+    }
+
+    /// What tells its namespace `nsid` from all others.
+    pub fn namespace_id(&self, nsid: Nsid) -> NamespaceId {
+        NamespaceId {
+            opening: self.opening,
+            ssd: self.name.to_string(),
+            serial: self.identify().serial().trim().to_owned(),
+            nsid: nsid.get(),
+        }
     }
 
     pub(crate) fn host_queues(&self) -> &HostQueues {
@@ -296,7 +326,8 @@ impl Ssd {
         let namespace = self.namespace(options.nsid)?;
         let soft = self.stepped();
         let made = (namespace, self.doorbells);
-        let attachment = Attachment::new(self.memory.clone(), soft, &self.watch, made, options)?;
+        let id = self.namespace_id(namespace.nsid);
+        let attachment = Attachment::new((self.memory.clone(), id), soft, &self.watch, made, options)?;
         let (path, refused) = attachment.doorbell_path();
         *self.rung.lock() = Some((path, refused.map(str::to_owned)));
         Ok(attachment)

@@ -10,7 +10,7 @@ use warpbell_files::{FileMap, Piece};
 use warpbell_kernels::abi::{self, TileStep};
 use zerocopy::IntoBytes;
 
-use crate::{Error, KernelMemory, OpenTarget};
+use crate::{Attachment, Error, KernelMemory, OpenTarget};
 pub use report::TileReport;
 
 /// Slots that a ring may have.
@@ -43,14 +43,15 @@ impl Tile {
     ///
     /// # Errors
     /// What does not lie in one piece, as a tile is read by its blocks alone: holes, parts of several extents. What is not
-    /// whole blocks of `block_bytes` bytes.
+    /// whole blocks of the namespace that `queues` are attached for. A file that is known to lie in another one.
     pub fn of_file(
         number: u64,
-        (file, block_bytes): (&FileMap, u32),
+        (file, queues): (&FileMap, &Attachment),
         (offset, bytes): (u64, u64),
     ) -> Result<Tile, Error> {
         let value = format!("{number}, {bytes} bytes at offset {offset} of a file");
-        let block = u64::from(block_bytes);
+        file.check(queues.namespace_id())?;
+        let block = 1 << queues.namespace().block_shift;
         let pieces = file.pieces(offset, bytes).map(|pieces| pieces.take(2).collect::<Vec<_>>());
         match pieces.as_deref() {
             Ok(&[Piece::Data { at, bytes }]) if at % block == 0 && bytes % block == 0 => {
@@ -242,13 +243,16 @@ mod tests {
     use warpbell_files::Extent;
 
     use super::*;
+    use crate::{AttachOptions, OpenOptions, Ssd};
 
     #[test]
     fn tiles_of_a_file_lie_in_one_extent() {
         let extents = [(0, 8192, 4096), (4096, 65_536, 4096), (12_288, 1024, 2048)];
         let extents = extents.map(|(offset, at, bytes)| Extent { offset, at, bytes });
         let file = FileMap::new(14_336, extents.to_vec()).unwrap();
-        let tile = |range| Tile::of_file(3, (&file, 512), range);
+        let ssd = Ssd::open(&"soft:size=1m".parse().unwrap(), &OpenOptions::new()).unwrap();
+        let queues = ssd.attach(&AttachOptions::new()).unwrap();
+        let tile = |range| Tile::of_file(3, (&file, &queues), range);
         assert_eq!(tile((4608, 1024)).unwrap(), Tile::linear(3, 129, 2));
         let refused = |offset, bytes| tile((offset, bytes)).unwrap_err().to_string();
         let begin = |offset, bytes| format!("tile 3, {bytes} bytes at offset {offset} of a file: ");

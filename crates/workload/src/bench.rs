@@ -177,6 +177,9 @@ impl Limits {
 
 /// Checks `options` against `ssd`.
 pub fn resolve(ssd: &Ssd, options: &BenchOptions) -> Result<Job, RunError> {
+    if let Some(file) = &options.file {
+        file.map.check(&ssd.namespace_id(options.nsid))?;
+    }
     let mut job = Job::resolve(options, &Limits::of(ssd, options.nsid)?)?;
     refuse_host(ssd, job.api)?;
     if ClockKind::of(ssd) == ClockKind::Virtual {

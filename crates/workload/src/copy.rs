@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 
 use warpbell::{BlockIo, Ssd};
-use warpbell_files::{FileMap, Piece};
+use warpbell_files::{FileMap, Piece, WritableFile};
 
 use crate::control::Control;
 use crate::error::RunError;
@@ -77,6 +77,7 @@ pub fn read_pieces(
     out: &mut impl Write,
     control: &Control,
 ) -> Result<u64, RunError> {
+    map.check(&ssd.namespace_id(nsid))?;
     let mut io = BlockIo::new(ssd, nsid)?;
     let mut space = vec![0; CHUNK as usize];
     for piece in map.pieces(offset, bytes)? {
@@ -122,9 +123,42 @@ pub fn write_blocks(
     let limits = Limits::of(ssd, extent.nsid)?;
     extent.check(&limits)?;
     check_tail(&extent, &limits)?;
-    let mut io = BlockIo::new(ssd, extent.nsid)?;
-    let mut bytes = vec![0; CHUNK as usize];
-    for (lba, len) in pieces(extent, io.block_size()) {
+    write_all(ssd, extent.nsid, &[extent], data, control)
+}
+
+/// Copies `data` to pieces of a file in namespace `nsid`, as [`WritableFile::pieces`] gives them for its blocks; says how many
+/// bytes.
+pub fn write_pieces(
+    ssd: &Ssd,
+    nsid: Nsid,
+    (file, all): (&WritableFile, &[(u64, u64)]),
+    data: &mut impl Read,
+    control: &Control,
+) -> Result<u64, RunError> {
+    file.map().check(&ssd.namespace_id(nsid))?;
+    let limits = Limits::of(ssd, nsid)?;
+    let block = u64::from(limits.block_size);
+    let extents = all.iter().map(|&(at, bytes)| Extent { nsid, lba: Lba(at / block), count: bytes / block });
+    let extents: Vec<Extent> = extents.collect();
+    for extent in &extents {
+        extent.check(&limits)?;
+        check_tail(extent, &limits)?;
+    }
+    write_all(ssd, nsid, &extents, data, control)
+}
+
+/// Copies `data` to extents that were checked, and flushes once.
+fn write_all(
+    ssd: &Ssd,
+    nsid: Nsid,
+    extents: &[Extent],
+    data: &mut impl Read,
+    control: &Control,
+) -> Result<u64, RunError> {
+    let mut io = BlockIo::new(ssd, nsid)?;
+    let (mut bytes, mut written) = (vec![0; CHUNK as usize], 0);
+    let block = io.block_size();
+    for (lba, len) in extents.iter().flat_map(|extent| pieces(*extent, block)) {
         if control.stopped() {
             return Err(RunError::Interrupted);
         }
@@ -132,10 +166,11 @@ pub fn write_blocks(
             .map_err(|source| RunError::Stream { side: "standard input", source })?;
         io.write(lba, &bytes[..len])?;
         control.add(1, len as u64);
+        written += len as u64;
     }
     io.flush()?;
     io.finish()?;
-    Ok(extent.count * u64::from(limits.block_size))
+    Ok(written)
 }
 
 /// The extent in pieces that fit a chunk: where each begins, and its bytes.

@@ -95,6 +95,7 @@ pub fn digest(
     let block = u64::from(limits.block_size);
     let whole = || FileMap::whole(limits.exact_bytes.unwrap_or(limits.blocks * block));
     let map = options.file.as_ref().map_or_else(whole, |file| file.map.clone());
+    map.check(&ssd.namespace_id(options.nsid))?;
     let bytes = map.size();
     let read = digest_pieces(ssd, target, options, (&map, block), control)?;
     let seconds = read.runtime_ns as f64 / 1e9;

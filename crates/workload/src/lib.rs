@@ -48,7 +48,7 @@ pub use array::Array;
 pub use axis::{Axis, AxisError, MAX_RUNS, point_name, sweep};
 pub use bench::{bench, progress, resolve};
 pub use control::Control;
-pub use copy::{Extent, read_blocks, read_pieces, write_blocks};
+pub use copy::{Extent, read_blocks, read_pieces, write_blocks, write_pieces};
 pub use digest::{DIGEST_SCHEMA, Digest, DigestOptions, DigestedFile, digest};
 pub use error::RunError;
 pub use experiment::{

@@ -40,6 +40,33 @@ pub fn before(name: &DeviceName, allowed: &[String], nsid: Nsid) -> Result<(), P
     Err(refused(&object, allowed))
 }
 
+/// What was named of the device in `--allow-write` for file `path` of its namespace `nsid`, as `NAME#/path`. Whoever names a whole device means
+/// its blocks, and not the files of a file system on it.
+pub fn of_file(
+    name: &DeviceName,
+    (nsid, path): (Nsid, &str),
+    allowed: &[String],
+) -> Result<Vec<String>, PermissionError> {
+    let split = |allowed: &String| {
+        let at = allowed.find("#/")?;
+        (allowed[at + 1..] == *path).then(|| allowed[..at].to_owned())
+    };
+    let devices: Vec<String> = allowed.iter().filter_map(split).collect();
+    if !devices.is_empty() {
+        return Ok(devices);
+    }
+    let device = match name {
+        DeviceName::Soft(text) => match file_behind(text, nsid)? {
+            Some(file) => file.display().to_string(),
+            None => name.to_string(),
+        },
+        DeviceName::Serial(serial) => serial.clone(),
+        DeviceName::VfioUser(socket) => socket.display().to_string(),
+        DeviceName::Pci(_) | DeviceName::Node(_) | DeviceName::Resident(_) => name.to_string(),
+    };
+    Err(refused(&format!("{device}#{path}"), allowed))
+}
+
 /// Whether `allowed` may turn out to be another name of the device `name`. A function goes by its address and by its
 /// serial number, which may not be known before it is open; a socket by its path.
 fn may_mean(name: &DeviceName, allowed: &str) -> bool {
@@ -85,7 +112,7 @@ fn refused(object: &str, allowed: &[String]) -> PermissionError {
 }
 
 /// The file behind a namespace of a soft controller, if there is one.
-fn file_behind(text: &str, nsid: Nsid) -> Result<Option<PathBuf>, PermissionError> {
+pub fn file_behind(text: &str, nsid: Nsid) -> Result<Option<PathBuf>, PermissionError> {
     let config = SoftConfig::parse(text).map_err(warpbell::Error::from)?;
     let index = (nsid.get() as usize).checked_sub(1);
     let store = index.and_then(|index| config.namespaces.get(index)).map(|namespace| &namespace.store);
@@ -122,6 +149,26 @@ mod tests {
             Ok(()),
             "the same file by another path, among others"
         );
+    }
+
+    #[test]
+    fn a_file_is_written_only_if_it_is_named_with_its_device() {
+        let of = |allowed: &[&str]| {
+            let allowed: Vec<String> = allowed.iter().map(|&text| text.to_owned()).collect();
+            let name = "soft:file=disk.img".parse().unwrap();
+            of_file(&name, (Nsid(1), "/a#/b"), &allowed).map_err(|error| error.to_string())
+        };
+        assert_eq!(of(&["x", "disk.img#/a#/b", "./disk.img#/a#/b"]).unwrap(), ["disk.img", "./disk.img"]);
+        let error = of(&[]).unwrap_err();
+        assert_eq!(
+            error,
+            "writing to disk.img#/a#/b is not permitted: name it in --allow-write=disk.img#/a#/b to permit it"
+        );
+        for other in ["disk.img", "disk.img#/a", "disk.img#/a#/b/"] {
+            let error = of(&[other]).unwrap_err();
+            let expected = format!("--allow-write={other} names something else, not disk.img#/a#/b");
+            assert!(error.ends_with(&expected), "{error}");
+        }
     }
 
     #[test]

@@ -2,19 +2,21 @@
 
 use std::sync::LazyLock;
 
-use warpbell_files::{EntryKind, Error, FileSystem, OpenOptions, Source, open, partition, read_file};
+use warpbell_files::{
+    EntryKind, Error, FileMap, FileSystem, OpenOptions, Source, open, partition, read_file,
+};
 
 use super::told;
 
 /// 160 KiB by `mkfs.ext4 -b 1024 -O ^metadata_csum,^has_journal,^resize_inode -d`, then `e2fsck -D`: folders with and
 /// without an index, a tree of extents, symbolic links of both kinds. Without checksums what is wrong is met where it is used.
-static EXT4: LazyLock<Vec<u8>> = LazyLock::new(|| {
+pub(super) static EXT4: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let image = include_bytes!("../../ext4.img.gz");
     // Behind gzip's ten bytes.
     miniz_oxide::inflate::decompress_to_vec(&image[10..]).expect("an image that was packed")
 });
 
-struct Memory(Vec<u8>);
+pub(super) struct Memory(pub(super) Vec<u8>);
 
 impl Source for Memory {
     fn bytes(&self) -> u64 {
@@ -84,7 +86,7 @@ pub(super) fn catalogue(input: &[u8]) {
     }
 }
 
-fn walk(source: &Memory, files: &dyn FileSystem, path: &str, depth: u32) {
+pub(super) fn walk(source: &dyn Source, files: &dyn FileSystem, path: &str, depth: u32) {
     let Some(entries) = told(files.entries(path)) else { return };
     for entry in entries.iter().take(100) {
         let path = format!("{path}/{}", entry.name);
@@ -96,6 +98,24 @@ fn walk(source: &Memory, files: &dyn FileSystem, path: &str, depth: u32) {
                 told(read_file(source, &map, 0, &mut bytes)).is_some(),
                 "{path} is mapped and cannot be read"
             );
+            writable(files, &path, &map);
         }
+    }
+}
+
+/// What of a file may be written is some of what is read of it.
+fn writable(files: &dyn FileSystem, path: &str, map: &FileMap) {
+    let Some(file) = told(files.writable(path)) else { return };
+    assert_eq!(file.map(), map, "{path}");
+    for (offset, bytes) in [(0, 512), (0, file.whole_bytes(512)), (512, 4096)] {
+        let Some(pieces) = told(file.pieces(offset, bytes, 512)) else { continue };
+        let inside = |(at, bytes): &(u64, u64)| {
+            map.extents().iter().any(|extent| extent.at <= *at && at + bytes <= extent.at + extent.bytes)
+        };
+        let all: u64 = pieces.iter().map(|(_, bytes)| bytes).sum();
+        assert!(
+            pieces.iter().all(inside) && all == bytes && offset + bytes <= map.size(),
+            "{path}: {pieces:?}"
+        );
     }
 }

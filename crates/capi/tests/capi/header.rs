@@ -179,10 +179,13 @@ fn own_structs() -> Vec<Row> {
 
 fn structs_of_volumes() -> Vec<Row> {
     use types::{
-        CacheCounters, CacheInfo, CacheOptions, MemberInfo, Tile, TilesInfo, TilesOptions, VolumeInfo,
-        VolumeIoEnd, VolumeIoOptions, VolumeOptions,
+        CacheCounters, CacheInfo, CacheOptions, FileInfo, FileOptions, FilePart, MemberInfo, Tile, TilesInfo,
+        TilesOptions, VolumeInfo, VolumeIoEnd, VolumeIoOptions, VolumeOptions,
     };
     [
+        rows!("warpbell_file_options", FileOptions, manifest, partition, nsid, allow_dirty),
+        rows!("warpbell_file_info", FileInfo, bytes, hole_bytes, extents, nsid, block_bytes),
+        rows!("warpbell_file_part", FilePart, offset, at, bytes),
         rows!("warpbell_volume_options", VolumeOptions, chunk_bytes, layout, pad0, distances),
         rows!("warpbell_volume_info", VolumeInfo, blocks, chunk_bytes, block_bytes, members, layout, pad0),
         rows!(
@@ -246,7 +249,7 @@ fn structs_are_laid_out_as_the_c_compiler_does() {
     let rows: Vec<Row> =
         [own_structs(), structs_of_volumes()].concat().into_iter().chain(abi_structs()).collect();
     assert!(rows.len() > 100);
-    let mut text = "#include <stdio.h>\n#include <warpbell/abi_table.h>\n#include <warpbell/cache.h>\n#include <warpbell/host_io.h>\n#include <warpbell/tiles.h>\nint main(void) {\n".to_owned();
+    let mut text = "#include <stdio.h>\n#include <warpbell/abi_table.h>\n#include <warpbell/file.h>\n#include <warpbell/host_io.h>\n#include <warpbell/tiles.h>\nint main(void) {\n".to_owned();
     for (name, field, _) in &rows {
         let value =
             if field.is_empty() { format!("sizeof({name})") } else { format!("offsetof({name}, {field})") };

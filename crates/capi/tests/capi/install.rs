@@ -62,7 +62,7 @@ fn nothing_is_installed_that_a_program_of_a_user_does_not_need() {
     let folder = tempfile::tempdir().unwrap();
     let prefix = folder.path().join("usr");
     succeeded("install", &install(&options(&prefix, &[])));
-    let of_c = ["warpbell.h", "host_io.h", "volume.h", "cache.h", "tiles.h"];
+    let of_c = ["warpbell.h", "host_io.h", "volume.h", "cache.h", "tiles.h", "file.h"];
     let known = |name: &str| {
         let header = name.strip_prefix("include/warpbell/");
         let device = |header: &str| root().join("kernels/include/warpbell").join(header).is_file();

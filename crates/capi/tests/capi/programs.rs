@@ -1,5 +1,6 @@
 //! Programs in C: the example in every way of linking, and what the library refuses.
 
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -248,6 +249,41 @@ fn volumes_caches_and_tiles_from_c() {
         let checked = succeeded("volumes", &program.run(&[plan.to_str().unwrap()]));
         assert!(checked.ends_with(" checks\n"), "{checked}");
     }
+}
+
+#[test]
+fn files_from_c() {
+    if can_build("files, from C") {
+        files(&[]);
+    }
+}
+
+#[test]
+fn files_touch_no_memory_that_they_should_not() {
+    if can_build("files under AddressSanitizer") && sanitizer_works() {
+        files(&["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]);
+    }
+}
+
+fn files(flags: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    let (tree, image) = (folder.path().join("tree"), folder.path().join("disk.img"));
+    std::fs::create_dir_all(tree.join("data")).unwrap();
+    let words: Vec<u8> =
+        (0..40_000u32).flat_map(|index| index.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+    let file = std::fs::File::create(tree.join("data/words")).unwrap();
+    file.set_len(160_000).unwrap();
+    for (start, end) in [(0, 16_384), (49_152, 160_000)] {
+        file.write_all_at(&words[start..end], start as u64).unwrap();
+    }
+    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap());
+    let mut mkfs = Command::new("mkfs.ext4");
+    mkfs.args(["-q", "-b", "1024", "-d"]).arg(&tree).arg(&image).arg("8M").env("PATH", path);
+    succeeded("mkfs.ext4", &mkfs.output().expect("mkfs.ext4: scripts/setup installs e2fsprogs"));
+    let flags: Vec<&str> = STRICT.iter().chain(flags).copied().collect();
+    let program = Program::build("cc", &flags, &test_program("files.c"), &shared());
+    let checked = succeeded("files", &program.run(&[image.to_str().unwrap()]));
+    assert!(checked.ends_with(" checks\n"), "{checked}");
 }
 
 /// NVRTC compiles the kernel, and the fake driver runs the CPU's code of it.

@@ -22,7 +22,8 @@ pub struct DeviceArgs {
     /// Where kernels run: cpu, cuda:N, or ptx (what NVRTC makes for a GPU, run here with checks), ptx:OPTIONS
     #[arg(long, default_value = "cpu")]
     pub target: Target,
-    /// Permit writes to the device with this path, serial number, PCI address or socket; may be given again
+    /// Permit writes to the device with this path, serial number, PCI address or socket, or as NAME#/path to blocks of this
+    /// file of it; may be given again
     #[arg(long, value_name = "PATH|SERIAL|BDF|SOCKET", require_equals = true)]
     pub allow_write: Vec<String>,
     /// Faults for the software controller to inject, as TOML

@@ -18,8 +18,8 @@ use super::{bench_resident, calibrate, experiment, traces};
 use crate::args::{BenchArgs, BenchCommand, Form, Global, Output};
 use crate::events::Release;
 use crate::exit::{Ending, FAILED, INTERRUPTED};
-use crate::open::{Access, because, open_all, open_named};
-use crate::part::named_file;
+use crate::open::{Access, because, open_all, open_file};
+use crate::part::{named_file, writable_file};
 use crate::progress::{Goal, watch};
 use crate::{date, out, render};
 use warpbell_hw::Nsid;
@@ -78,12 +78,15 @@ fn opened(args: &BenchArgs, access: Access) -> Result<(Vec<Ssd>, Option<Arc<Name
         return Ok((open_all(&args.device, access)?, None));
     }
     let named = args.device.named()?;
-    if access != Access::Read {
-        let why = "is only read; leave out --verify and what writes, or name the device alone";
-        return Err(Ending::usage(format!("{named}: a file {why}")));
-    }
-    let ssd = open_named(&args.device, &named.device, access)?;
-    let file = named_file(&ssd, named, (args.nsid, &args.part))?;
+    let ssd = open_file(&args.device, named, access)?;
+    let part = (args.nsid, &args.part);
+    let file = match access {
+        Access::Read => named_file(&ssd, named, part)?,
+        Access::Write { .. } => {
+            let name = named.path.clone().unwrap_or_default();
+            Some(NamedFile::of_writable(name, writable_file(&ssd, named, part)?))
+        }
+    };
     Ok((vec![ssd], file.map(Arc::new)))
 }
 

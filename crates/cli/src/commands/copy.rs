@@ -7,13 +7,14 @@ use std::sync::atomic::AtomicBool;
 use serde_json::json;
 use warpbell_workload::{
     Control, Extent, JobError, Limits, NamedFile, RunError, read_blocks, read_pieces, write_blocks,
+    write_pieces,
 };
 
 use crate::args::{Global, Output, ReadArgs, WriteArgs};
 use crate::exit::Ending;
-use crate::open::{Access, because, open, open_named};
+use crate::open::{Access, because, open, open_file, open_named};
 use crate::out;
-use crate::part::named_file;
+use crate::part::{self, named_file, writable_file};
 use crate::progress::{Goal, watch};
 use warpbell::Named;
 use warpbell_hw::{Lba, Nsid};
@@ -72,16 +73,23 @@ fn refuse_unlike(args: &ReadArgs, named: &Named) -> Result<(), Ending> {
 /// Runs `write`.
 pub fn write(args: &WriteArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(), Ending> {
     args.device.refuse_kernels("write")?;
+    if args.device.has_path() || args.part.is_given() {
+        return write_file(args, global, stop);
+    }
+    let Some(lba) = args.lba.filter(|_| args.offset.is_none()) else {
+        let why = "a namespace is written by blocks; use --lba, or name a file, as DEVICE#/path";
+        return Err(Ending::usage(why));
+    };
     let ssd = open(&args.device, Access::Write { nsid: args.nsid })?;
     let limits = Limits::of(&ssd, Nsid(args.nsid))?;
     // The extent is checked before a byte is read: nothing is written if any of it is wrong.
-    Extent { nsid: Nsid(args.nsid), lba: Lba(args.lba), count: args.count.unwrap_or(1) }
+    Extent { nsid: Nsid(args.nsid), lba: Lba(lba), count: args.count.unwrap_or(1) }
         .check(&limits)
         .map_err(RunError::from)?;
-    let room = (limits.blocks - args.lba) * u64::from(limits.block_size);
+    let room = (limits.blocks - lba) * u64::from(limits.block_size);
     let mut data = input(args.count, u64::from(limits.block_size), room)?;
     let count = data.len / u64::from(limits.block_size);
-    let extent = Extent { nsid: Nsid(args.nsid), lba: Lba(args.lba), count };
+    let extent = Extent { nsid: Nsid(args.nsid), lba: Lba(lba), count };
     let control = Control::with_stop(stop);
     let goal = Goal::Bytes(data.len);
     let written =
@@ -94,8 +102,52 @@ pub fn write(args: &WriteArgs, global: &Global, stop: Arc<AtomicBool>) -> Result
             "warpbell": env!("CARGO_PKG_VERSION"),
             "device": ssd.name().to_string(),
             "nsid": args.nsid,
-            "lba": args.lba,
+            "lba": lba,
             "blocks": count,
+            "bytes": bytes,
+            "crc32c": format!("{:08x}", data.crc32c),
+        })),
+    }
+}
+
+/// Overwrites blocks of a file that it has written before.
+fn write_file(args: &WriteArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(), Ending> {
+    let named = args.device.named()?;
+    for (flag, given) in [("--lba", args.lba), ("--count", args.count)] {
+        if given.is_some() {
+            return Err(Ending::usage(format!("{flag}: {named} is written by bytes; use --offset")));
+        }
+    }
+    let ssd = open_file(&args.device, named, Access::Write { nsid: args.nsid })?;
+    let file = writable_file(&ssd, named, (args.nsid, &args.part))?;
+    let (nsid, offset) = (Nsid(args.nsid), args.offset.map_or(0, |offset| offset.0));
+    let block = u64::from(Limits::of(&ssd, nsid)?.block_size);
+    // A block more than there is room for: what is too long is told as such.
+    let room = file.map().size().saturating_sub(offset);
+    let limit = room.next_multiple_of(block).saturating_add(block);
+    let mut data =
+        Input::take(limit).map_err(|source| RunError::Stream { side: "standard input", source })?;
+    if data.len == 0 {
+        let reason = format!("0 bytes, not whole blocks of {block} bytes");
+        return Err(RunError::Input { reason }.into());
+    }
+    // Nothing is written if any of it is wrong.
+    let pieces = file.pieces(offset, data.len, block).map_err(|error| part::of(&ssd, error))?;
+    let control = Control::with_stop(stop);
+    let goal = Goal::Bytes(data.len);
+    let written = watch("write", goal, &|| control.done(), || {
+        write_pieces(&ssd, nsid, (&file, &pieces), &mut data.spool, &control)
+    });
+    let bytes = written.map_err(|error| because(&ssd, error.into()))?;
+    match global.output() {
+        Output::Normal => Ok(()),
+        Output::Json => out::json(&json!({
+            "schema": "warpbell.write/1",
+            "warpbell": env!("CARGO_PKG_VERSION"),
+            "device": ssd.name().to_string(),
+            "nsid": args.nsid,
+            "file": named.path,
+            "offset": offset,
             "bytes": bytes,
             "crc32c": format!("{:08x}", data.crc32c),
         })),

@@ -121,11 +121,16 @@ fn damaged(manifest: &Manifest, source: &dyn Source, stop: &AtomicBool) -> Resul
     let work = || {
         let mut damaged = Vec::new();
         for file in &manifest.files {
-            if stop.load(Ordering::Relaxed) {
+            let stopped = || stop.load(Ordering::Relaxed);
+            let mut count = |bytes| {
+                done.fetch_add(bytes, Ordering::Relaxed);
+                !stopped()
+            };
+            let sum = manifest.sum(source, file, &mut count);
+            if stopped() {
                 return Err(Ending::new(INTERRUPTED, "interrupted before all files were read"));
             }
-            let mut count = |bytes| _ = done.fetch_add(bytes, Ordering::Relaxed);
-            let sum = manifest.sum(source, file, &mut count).map_err(|error| ending(&error))?;
+            let sum = sum.map_err(|error| ending(&error))?;
             let (was, is) = (file.checksum.as_deref().unwrap_or("none"), sum.as_deref().unwrap_or("none"));
             if was != is {
                 damaged.push(format!("{}: checksum {was} → {is}", file.path));

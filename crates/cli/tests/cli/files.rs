@@ -8,7 +8,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::common::{crc32c_bytewise, json, noise, ok, refusal, refused, run, soft_file};
+use crate::common::{crc32c_bytewise, feed, json, noise, ok, refusal, refused, run, soft_file};
 
 /// A file system with files, and what is in them.
 struct Made {
@@ -168,15 +168,16 @@ fn benchmarks_read_the_blocks_of_a_file() {
 fn what_a_file_cannot_be_used_for_is_refused_by_name() {
     let made = Made::new();
     let (name, image) = (made.name("data/a.bin"), soft_file(&made.image));
-    let allowed = format!("--allow-write={}", made.image.display());
+    let disk = made.image.display();
+    let allowed = format!("--allow-write={disk}");
     for (arguments, code, start) in [
-        (
-            vec!["write", &name, "--lba", "0", &allowed],
-            2,
-            format!("{name}: this command takes a whole device"),
-        ),
+        (vec!["write", &name, "--lba", "0", &allowed], 2, format!("--lba: {name} is written by bytes")),
         (vec!["identify", &name], 2, format!("{name}: this command takes a whole device")),
-        (vec!["bench", &name, "--rw", "randwrite", &allowed], 2, format!("{name}: a file is only read")),
+        (
+            vec!["bench", &name, "--rw", "randwrite", &allowed],
+            3,
+            format!("writing to {disk}#/data/a.bin is not permitted"),
+        ),
         (vec!["bench", &name, "--api", "array"], 2, "--api array: an array".to_owned()),
         (vec!["read", &name, "--lba", "0"], 2, format!("--lba: {name} is read by bytes")),
         (vec!["read", &image, "--bytes", "1"], 2, format!("--bytes: {image} is read by blocks")),
@@ -271,4 +272,112 @@ fn partitioned(image: &Path, folder: &Path) -> PathBuf {
     let path = folder.join("partitioned.img");
     std::fs::write(&path, disk).unwrap();
     path
+}
+
+/// The bytes of an image outside of a file's blocks.
+fn around(image: &[u8], stat: &serde_json::Value) -> u32 {
+    let mut rest = image.to_vec();
+    for extent in stat["extents"].as_array().unwrap() {
+        let number = |name: &str| extent[name].as_u64().unwrap() as usize;
+        rest[number("at")..number("at") + number("bytes")].fill(0);
+    }
+    crc32c_bytewise([rest])
+}
+
+fn clean(image: &Path) {
+    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap());
+    let checked = Command::new("e2fsck").args(["-f", "-n"]).arg(image).env("PATH", path).output().unwrap();
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+}
+
+#[test]
+fn written_blocks_of_a_file_are_overwritten_and_nothing_else() {
+    let made = Made::new();
+    let (name, image) = (made.name("data/a.bin"), made.image.display().to_string());
+    let allowed = format!("--allow-write={image}#/data/a.bin");
+    let stat = json(&["files", "stat", &name, "-o", "json"]);
+    let mut before = std::fs::read(&made.image).unwrap();
+    let rest = around(&before, &stat);
+    for (flags, seed) in [
+        (&["--rw", "randwrite", "--api", "raw"][..], "1"),
+        (&["--rw", "write", "--api", "host"], "2"),
+        (&["--rw", "randrw", "--verify", "crc32c"], "3"),
+        (&["--rw", "read", "--verify", "crc32c"], "4"),
+    ] {
+        let common =
+            ["bench", &name, "--bs", "512", "--io-limit", "64k", "--seed", seed, "-o", "json", &allowed];
+        let run = &json(&[&common[..], flags].concat())["runs"][0];
+        assert_eq!(run["errors"], 0, "{flags:?} {run}");
+        assert!(run["verify"]["mismatches"].as_u64().unwrap_or(0) == 0, "{flags:?} {run}");
+        let after = std::fs::read(&made.image).unwrap();
+        assert!(after != before, "{flags:?}: nothing was written");
+        assert_eq!(around(&after, &stat), rest, "{flags:?}: bytes outside of the file have changed");
+        before = after;
+    }
+    let tail = run(&["read", &name, "--offset", "299520"]).stdout;
+    assert!(tail == made.source("data/a.bin")[299_520..], "the last block is not whole, and stays");
+    clean(&made.image);
+}
+
+#[test]
+fn standard_input_overwrites_a_file_from_an_offset_on() {
+    let made = Made::new();
+    let (name, image) = (made.name("stripes"), made.image.display().to_string());
+    let allowed = format!("--allow-write={image}#/stripes");
+    let write = |offset: &str, bytes: &[u8]| {
+        feed(&["write", &name, "--offset", offset, &allowed, "-o", "json"], bytes)
+    };
+    let bytes = noise(99, 3072);
+    let done = write("16896", &bytes);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let mut expected = made.source("stripes");
+    expected[16_896..16_896 + 3072].copy_from_slice(&bytes);
+    assert!(run(&["read", &name]).stdout == expected);
+    for (offset, bytes, why) in [
+        ("16896", &bytes[..100], "must be whole blocks of 512 bytes"),
+        ("0", &[7; 8192][..], "offset 4096 is in a hole, of 4096 bytes here"),
+        ("699904", &[7; 512][..], "the file has 699904 bytes of whole blocks, and 96 of 512 in its last one"),
+        ("700416", &[7; 512][..], "the file has 699904 bytes of whole blocks"),
+        ("0", &[][..], "0 bytes, not whole blocks of 512 bytes"),
+    ] {
+        let refused = write(offset, bytes);
+        let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(refused.status.code() == Some(2) && text.contains(why), "{text}");
+    }
+    assert!(run(&["read", &name]).stdout == expected, "what was refused has written nothing");
+    clean(&made.image);
+}
+
+#[test]
+fn writing_to_a_file_is_refused_by_name() {
+    let made = Made::new();
+    let image = made.image.display().to_string();
+    let bench = |path: &str, flags: &[&str]| {
+        let name = made.name(path);
+        let (code, line) = refused(
+            &[&["bench", &name, "--rw", "randwrite", "--io-limit", "4k", "--bs", "512"], flags].concat(),
+        );
+        assert!([2, 3].contains(&code), "{code} {line}");
+        line
+    };
+    let allow = |path: &str| format!("--allow-write={image}#/{path}");
+    let none = bench("data/a.bin", &[]);
+    assert!(none.contains(&format!("name it in {} to permit it", allow("data/a.bin"))), "{none}");
+    let whole = bench("data/a.bin", &[&format!("--allow-write={image}")]);
+    assert!(whole.contains(&format!("names something else, not {image}#/data/a.bin")), "{whole}");
+    let other = bench("data/a.bin", &[&allow("data/one")]);
+    assert!(other.contains("names something else"), "{other}");
+    let hole = bench("stripes", &[&allow("stripes")]);
+    assert!(
+        hole.contains("--offset 0: writing 699904 bytes at offset 0 of a file: offset 4096 is in a hole"),
+        "{hole}"
+    );
+    let dirty = bench("data/a.bin", &[&allow("data/a.bin"), "--allow-dirty"]);
+    assert!(dirty.contains("--allow-dirty: a file system that was not unmounted is not written"), "{dirty}");
+    // One byte is no whole block.
+    let one = bench("data/one", &[&allow("data/one")]);
+    assert!(one.contains("has only 1 of 512 bytes"), "{one}");
+    made.mkfs(&["-E", "mount_opts=data=journal"]);
+    let journal = bench("data/a.bin", &[&allow("data/a.bin")]);
+    assert!(journal.contains("its default mount options have data=journal"), "{journal}");
 }

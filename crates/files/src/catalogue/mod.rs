@@ -19,7 +19,9 @@ pub(crate) use record::conflict;
 pub use record::{File, Run, check_name};
 pub use writer::{FormatOptions, Incoming, Writer};
 
-use crate::{Entry, EntryKind, Error, Extent, FileMap, FileSystem, OpenOptions, Source};
+use crate::{
+    Entry, EntryKind, Error, Extent, FileMap, FileSystem, NamespaceId, OpenOptions, Source, WritableFile,
+};
 
 /// The files of a catalogue, as the newest whole generation has them.
 #[derive(Clone, Debug)]
@@ -29,6 +31,8 @@ pub struct Catalogue {
     /// The area that it was read from.
     area: usize,
     files: Files,
+    /// Where it was read.
+    namespace: Option<NamespaceId>,
 }
 
 impl Catalogue {
@@ -48,7 +52,7 @@ impl Catalogue {
         let areas = [header.read_generation(source, 0), header.read_generation(source, 1)];
         let (area, Raw { generation, count, records }) = newest(areas, options.allow_dirty)?;
         let files = record::decode(&header, count, &records)?;
-        Ok(Catalogue { header, generation, area, files })
+        Ok(Catalogue { header, generation, area, files, namespace: source.namespace() })
     }
 
     /// The UUID that formatting gave it.
@@ -205,9 +209,14 @@ impl FileSystem for Catalogue {
 
     fn file(&self, path: &str) -> Result<FileMap, Error> {
         match self.files.get(path.trim_start_matches('/')) {
-            Some(file) => file.map(),
+            Some(file) => Ok(file.map()?.within(self.namespace.clone())),
             None if self.below(path).is_ok() => Err(Error::absent(path, "it is a folder, not a file")),
             None => Err(self.absent(path)),
         }
+    }
+
+    fn writable(&self, path: &str) -> Result<WritableFile, Error> {
+        let reason = "a file of a catalogue has a CRC-32C of its contents; import it anew, which replaces it";
+        self.file(path).and_then(|_| Err(Error::refused(path, reason)))
     }
 }

@@ -135,7 +135,7 @@ impl<'a> Writer<'a> {
             return Ok(());
         }
         self.gather.write(self.store)?;
-        let Catalogue { header, generation, area, files } = &self.catalogue;
+        let Catalogue { header, generation, area, files, .. } = &self.catalogue;
         let (next, other) = (generation + 1, 1 - area);
         let mut bytes = header.encode_generation(next, files.len() as u64, &encode(files));
         let (at, block) = (header.area(other), self.store.block_size() as usize);

@@ -25,6 +25,8 @@ struct Found<'a> {
     extents: Vec<Extent>,
     /// Blocks that were found, of data and of lists: no more than there are.
     seen: u64,
+    /// Offset and length of what was reserved and not written.
+    unwritten: Vec<(u64, u64)>,
 }
 
 impl Found<'_> {
@@ -53,6 +55,16 @@ impl Found<'_> {
         Ok(())
     }
 
+    /// Adds blocks that were reserved and not written: they read as zeroes.
+    fn reserve(&mut self, first: u64, at: u64, count: u64) -> Result<(), Error> {
+        self.count(at, count)?;
+        if self.unwritten.len() == EXTENTS_MAX {
+            return Err(self.damaged(format!("it has more than {EXTENTS_MAX} unwritten extents")));
+        }
+        self.unwritten.push((first * self.block, count * self.block));
+        Ok(())
+    }
+
     /// Blocks that belong to the file.
     fn count(&mut self, at: u64, count: u64) -> Result<(), Error> {
         if at == 0 || at.checked_add(count).is_none_or(|end| end > self.blocks) {
@@ -77,16 +89,21 @@ struct Span {
 impl Ext4<'_> {
     /// Where an inode's bytes lie.
     pub(super) fn map(&self, inode: &Inode) -> Result<FileMap, Error> {
+        Ok(self.blocks(inode)?.0)
+    }
+
+    /// The same, and what was reserved and not written.
+    pub(super) fn blocks(&self, inode: &Inode) -> Result<(FileMap, Vec<(u64, u64)>), Error> {
         inode.refuse()?;
         let (block, blocks) = (self.superblock.block, self.superblock.blocks);
-        let mut found = Found { inode, block, blocks, extents: Vec::new(), seen: 0 };
+        let mut found = Found { inode, block, blocks, extents: Vec::new(), seen: 0, unwritten: Vec::new() };
         if inode.has_extents() {
             let depth = self.node(&mut found, &inode.root, Span { first: 0, end: 1 << 32 }, None)?;
             debug_assert!(depth <= DEPTH_MAX);
         } else {
             self.numbers(&mut found)?;
         }
-        FileMap::new(inode.size, found.extents)
+        Ok((FileMap::new(inode.size, found.extents)?, found.unwritten))
     }
 
     /// Reads a node and those below it; gives its depth. Of each node the first block is the one that its parent names, so
@@ -130,8 +147,11 @@ impl Ext4<'_> {
                     found.damaged(format!("{count} blocks from block {first} of the file overlap others"))
                 );
             }
-            // What was reserved and not written reads as zeroes.
-            return if is_written { found.push(span.first, at, count) } else { found.count(at, count) };
+            return if is_written {
+                found.push(span.first, at, count)
+            } else {
+                found.reserve(span.first, at, count)
+            };
         }
         let at = halves(le16(entry, 8), le32(entry, 4));
         found.count(at, 1)?;

@@ -12,10 +12,15 @@ const REFUSED: [(u32, &str); 4] = [
     (0x4, "compression: its blocks are not its bytes"),
     (0x4000_0000, "a folder without regard to case"),
 ];
+/// Flags of files that are read and not written, by name.
+const ONLY_READ: [(u32, &str); 4] = [
+    (0x10, "it is immutable (chattr +i)"),
+    (0x20, "it is only appended to (chattr +a)"),
+    (0x4000, "its data goes through the journal (chattr +j)"),
+    (0x10_0000, "it has a tree of checksums (verity)"),
+];
 const EXTENTS: u32 = 0x8_0000;
 const INDEX: u32 = 0x1000;
-/// The descriptor of a group says that no inode of it is in use.
-const INODES_UNUSED: u16 = 1;
 
 /// An inode.
 #[derive(Clone, Debug)]
@@ -58,6 +63,14 @@ impl Inode {
         format!("ext4 inode {}", self.number)
     }
 
+    /// Why its blocks are not overwritten, if they are not.
+    pub(super) fn refuse_writes(&self) -> Result<(), &'static str> {
+        match ONLY_READ.iter().find(|(flag, _)| self.flags & flag != 0) {
+            Some((_, why)) => Err(why),
+            None => Ok(()),
+        }
+    }
+
     /// Refuses bytes that do not lie in blocks as they are.
     pub(super) fn refuse(&self) -> Result<(), Error> {
         match REFUSED.iter().find(|(flag, _)| self.flags & flag != 0) {
@@ -77,7 +90,7 @@ impl Ext4<'_> {
             return Err(damaged(format!("there are {} inodes, from 1 on", about.inodes)));
         }
         let (group, index) = ((number - 1) / about.inodes_per_group, (number - 1) % about.inodes_per_group);
-        let table = self.inode_table(group.into())?;
+        let table = self.group(group.into())?.inode_table_in_use()?;
         let at = u64::from(index) * about.inode_bytes as u64;
         let block = table.checked_add(at / about.block);
         let block = self.block(block.ok_or_else(|| damaged(format!("its table is in block {table}")))?)?;
@@ -99,39 +112,6 @@ impl Ext4<'_> {
         let size = halves(le32(bytes, 0x6c), le32(bytes, 4));
         Ok(Inode { number, size, flags: le32(bytes, 0x20), root, seed, mode })
     }
-
-    /// The first block of a group's inodes.
-    fn inode_table(&self, group: u64) -> Result<u64, Error> {
-        let about = &self.superblock;
-        let object = format!("ext4 group {group}");
-        let damaged = |reason: String| Error::damaged(object.as_str(), reason);
-        if group >= about.groups() {
-            return Err(damaged(format!("there are {} groups", about.groups())));
-        }
-        let (block, at) = about.descriptor(group);
-        let block = self.block(block)?;
-        let bytes = &block[at..at + about.descriptor_bytes];
-        let number = (group as u32).to_le_bytes();
-        let (found, expected) = match (about.seed, about.group_crc) {
-            (Some(seed), _) => {
-                let sum = crc(crc(seed, &number), &bytes[..0x1e]);
-                (crc(crc(sum, &[0; 2]), &bytes[0x20..]) as u16, le16(bytes, 0x1e))
-            }
-            (None, true) => {
-                let sum = crc16(crc16(u16::MAX, &about.uuid), &number);
-                (crc16(crc16(sum, &bytes[..0x1e]), &bytes[0x20..]), le16(bytes, 0x1e))
-            }
-            (None, false) => (0, 0),
-        };
-        if found != expected {
-            return Err(damaged(format!("its checksum is {found:04x}, and should be {expected:04x}")));
-        }
-        if (about.seed.is_some() || about.group_crc) && le16(bytes, 0x12) & INODES_UNUSED != 0 {
-            return Err(damaged("a name leads to an inode of it, and none is in use".to_owned()));
-        }
-        let high = if bytes.len() >= 64 { le32(bytes, 0x28) } else { 0 };
-        Ok(halves(high, le32(bytes, 8)))
-    }
 }
 
 /// Compares an inode's checksum: its lower half, and where there is room for it the upper one.
@@ -150,10 +130,4 @@ fn check(bytes: &[u8], seed: u32) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("its checksum is {found:x}, and should be {expected:x}"))
-}
-
-/// CRC-16 of group descriptors without CRC-32C.
-fn crc16(seed: u16, bytes: &[u8]) -> u16 {
-    let bit = |crc: u16, _| (crc >> 1) ^ (0xa001 & (crc & 1).wrapping_neg());
-    bytes.iter().fold(seed, |crc, byte| (0..8).fold(crc ^ u16::from(*byte), bit))
 }

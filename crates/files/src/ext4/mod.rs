@@ -2,6 +2,7 @@
 
 mod blocks;
 mod directory;
+mod group;
 mod inode;
 mod superblock;
 
@@ -9,7 +10,7 @@ use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
-use crate::{Entry, EntryKind, Error, FileMap, FileSystem, OpenOptions, Source, read_file};
+use crate::{Entry, EntryKind, Error, FileMap, FileSystem, OpenOptions, Source, WritableFile, read_file};
 use inode::Inode;
 use superblock::Superblock;
 
@@ -178,9 +179,23 @@ impl FileSystem for Ext4<'_> {
     fn file(&self, path: &str) -> Result<FileMap, Error> {
         let inode = self.find(path)?;
         match inode.kind() {
-            EntryKind::File => self.map(&inode),
+            EntryKind::File => Ok(self.map(&inode)?.within(self.source.namespace())),
             EntryKind::Directory => Err(Error::absent(path, "it is a folder")),
             _ => Err(Error::absent(path, "it is a device, a socket or a pipe")),
         }
+    }
+
+    fn writable(&self, path: &str) -> Result<WritableFile, Error> {
+        if let Some(reason) = self.superblock.only_read {
+            return Err(Error::refused("writing to ext4", reason));
+        }
+        let inode = self.find(path)?;
+        if inode.kind() != EntryKind::File {
+            return self.file(path).and(Err(Error::absent(path, "it is no file")));
+        }
+        inode.refuse_writes().map_err(|error| Error::refused(path, error))?;
+        let (map, unwritten) = self.blocks(&inode)?;
+        self.refuse_reserved(&map, &inode.name())?;
+        Ok(WritableFile::new(map.within(self.source.namespace()), unwritten))
     }
 }

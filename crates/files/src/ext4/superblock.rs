@@ -22,6 +22,10 @@ const GDT_CSUM: u32 = 0x10;
 const METADATA_CSUM: u32 = 0x400;
 const ORPHANS: u32 = 0x1_0000;
 const SPARSE_SUPER2: u32 = 0x200;
+const READ_ONLY: u32 = 0x1000;
+/// Bits of the default mount options that say how data and journal go together, and the value for data in the journal.
+const DATA_MODE: u32 = 0x60;
+const DATA_JOURNAL: u32 = 0x20;
 
 /// Incompatible features that are understood, beside those above: filetype, extents, flex_bg, ea_inode, large_dir,
 /// inline_data. Inodes with inline data are refused, one by one.
@@ -64,6 +68,8 @@ pub(super) struct Superblock {
     pub(super) seed: Option<u32>,
     /// Group descriptors have a CRC-16.
     pub(super) group_crc: bool,
+    /// Why no file of it is overwritten.
+    pub(super) only_read: Option<&'static str>,
     first_block: u64,
     blocks_per_group: u64,
     /// Blocks of descriptors from this on lie in their own groups.
@@ -127,6 +133,17 @@ impl Superblock {
         (self.blocks - self.first_block).div_ceil(self.blocks_per_group)
     }
 
+    /// Blocks of the table of inodes of each group.
+    pub(super) fn table_blocks(&self) -> u64 {
+        (u64::from(self.inodes_per_group) * self.inode_bytes as u64).div_ceil(self.block)
+    }
+
+    /// The block behind the superblock and the group descriptors beside it.
+    pub(super) fn descriptors_end(&self) -> u64 {
+        let all = (self.groups() * self.descriptor_bytes as u64).div_ceil(self.block);
+        self.first_block + 1 + self.first_meta.map_or(all, |first| first.min(all))
+    }
+
     /// The block with the descriptor of a group, and where it begins in it.
     pub(super) fn descriptor(&self, group: u64) -> (u64, usize) {
         let per_block = self.block / self.descriptor_bytes as u64;
@@ -137,6 +154,29 @@ impl Superblock {
         let home = index * per_block;
         let behind = u64::from(self.has_backup(home));
         (self.first_block + home * self.blocks_per_group + behind, within)
+    }
+
+    /// Whether its numbers are within what the rest relies on, on a source of so many bytes.
+    fn check(&self, wide: bool, source: u64) -> Result<(), String> {
+        let Superblock { block, blocks, first_block, blocks_per_group, .. } = *self;
+        let (inodes_per_group, inode_bytes) = (u64::from(self.inodes_per_group), self.inode_bytes);
+        let limit = |object: &str, value: u64, holds: bool| {
+            if holds { Ok(()) } else { Err(format!("{object} {value} is outside of its limits")) }
+        };
+        let of_group = 1..=8 * block;
+        limit("first block", first_block, first_block == u64::from(block == 1024))?;
+        limit("blocks per group", blocks_per_group, of_group.contains(&blocks_per_group))?;
+        limit("inodes per group", inodes_per_group, of_group.contains(&inodes_per_group))?;
+        let sizes = 128..=block as usize;
+        let fits = inode_bytes.is_power_of_two() && sizes.contains(&inode_bytes);
+        limit("inode size", inode_bytes as u64, fits)?;
+        let sizes = if wide { 64..=1024 } else { 32..=32 };
+        let fits = self.descriptor_bytes.is_power_of_two() && sizes.contains(&self.descriptor_bytes);
+        limit("descriptor size", self.descriptor_bytes as u64, fits)?;
+        if blocks.checked_mul(block).is_none_or(|end| end > source) {
+            return Err(format!("it has {blocks} blocks of {block} bytes, and the source {source} bytes"));
+        }
+        limit("count of blocks", blocks, blocks > first_block + 1)
     }
 
     /// Whether a group begins with a copy of the superblock. It is one whose number is a multiple of a power of two, where
@@ -237,6 +277,23 @@ fn named(set: &'static str, flags: u32, names: &[(u32, &'static str)]) -> impl I
     })
 }
 
+/// Why no file may be overwritten, if none may.
+fn only_read(bytes: &[u8; BYTES]) -> Option<&'static str> {
+    let (incompat, ro_compat, state) = (le32(bytes, 0x60), le32(bytes, 0x64), le16(bytes, 0x3a));
+    let dirty = incompat & RECOVER != 0 || ro_compat & ORPHANS != 0 || state & (VALID | ERRORS) != VALID;
+    // tune2fs -o, and -E mount_opts.
+    let options = bytes[0x200..0x240].split(|byte| *byte == 0).next().unwrap_or_default();
+    let named = options.split(|byte| *byte == b',').any(|option| option == b"data=journal");
+    match () {
+        () if dirty => Some("it is mounted, or was not unmounted: mount and unmount it first"),
+        () if ro_compat & READ_ONLY != 0 => Some("it is marked read-only (feature readonly)"),
+        () if named || le32(bytes, 0x100) & DATA_MODE == DATA_JOURNAL => {
+            Some("its default mount options have data=journal: data goes through the journal")
+        }
+        () => None,
+    }
+}
+
 /// The numbers in it, within what the rest relies on.
 fn parsed(bytes: &[u8; BYTES], source: u64) -> Result<Superblock, String> {
     let (incompat, ro_compat) = (le32(bytes, 0x60), le32(bytes, 0x64));
@@ -256,24 +313,9 @@ fn parsed(bytes: &[u8; BYTES], source: u64) -> Result<Superblock, String> {
     let descriptor_bytes = if wide { usize::from(le16(bytes, 0xfe)) } else { 32 };
     let mut uuid = [0; 16];
     uuid.copy_from_slice(&bytes[0x68..0x78]);
-    let limit = |object: &str, value: u64, holds: bool| {
-        if holds { Ok(()) } else { Err(format!("{object} {value} is outside of its limits")) }
-    };
-    limit("first block", first_block, first_block == u64::from(shift == 0))?;
-    limit("blocks per group", blocks_per_group, (1..=8 * block).contains(&blocks_per_group))?;
-    limit("inodes per group", inodes_per_group.into(), (1..=8 * block).contains(&inodes_per_group.into()))?;
-    let sizes = 128..=block as usize;
-    limit("inode size", inode_bytes as u64, inode_bytes.is_power_of_two() && sizes.contains(&inode_bytes))?;
-    let sizes = if wide { 64..=1024 } else { 32..=32 };
-    let fits = descriptor_bytes.is_power_of_two() && sizes.contains(&descriptor_bytes);
-    limit("descriptor size", descriptor_bytes as u64, fits)?;
-    if blocks.checked_mul(block).is_none_or(|end| end > source) {
-        return Err(format!("it has {blocks} blocks of {block} bytes, and the source {source} bytes"));
-    }
-    limit("count of blocks", blocks, blocks > first_block + 1)?;
     let seed = if incompat & CSUM_SEED != 0 { le32(bytes, 0x270) } else { crc(u32::MAX, &uuid) };
     let metadata_csum = ro_compat & METADATA_CSUM != 0;
-    Ok(Superblock {
+    let superblock = Superblock {
         block,
         blocks,
         inodes: le32(bytes, 0),
@@ -283,10 +325,13 @@ fn parsed(bytes: &[u8; BYTES], source: u64) -> Result<Superblock, String> {
         uuid,
         seed: metadata_csum.then_some(seed),
         group_crc: ro_compat & GDT_CSUM != 0 && !metadata_csum,
+        only_read: only_read(bytes),
         first_block,
         blocks_per_group,
         first_meta: (incompat & META_BG != 0).then(|| le32(bytes, 0x104).into()),
         sparse: ro_compat & SPARSE_SUPER != 0,
         backups: (le32(bytes, 0x5c) & SPARSE_SUPER2 != 0).then(|| [le32(bytes, 0x24c), le32(bytes, 0x250)]),
-    })
+    };
+    superblock.check(wide, source)?;
+    Ok(superblock)
 }

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use crate::{Error, Source};
+use crate::{Error, NamespaceId, Source};
 
 /// `N` bytes of a source.
 pub fn read<const N: usize>(source: &dyn Source, at: u64) -> Result<[u8; N], Error> {
@@ -83,5 +83,9 @@ impl Source for Windows<'_> {
             (next, rest) = (next + now.len() as u64, later);
         }
         Ok(())
+    }
+
+    fn namespace(&self) -> Option<NamespaceId> {
+        self.source.namespace()
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Kind, Manifest};
-use crate::{Entry, EntryKind, Error, FileMap, FileSystem};
+use crate::{Entry, EntryKind, Error, FileMap, FileSystem, NamespaceId};
 
 /// Symbolic links that one path may lead through, as in Linux.
 const LINKS: usize = 40;
@@ -12,37 +12,39 @@ const LINKS: usize = 40;
 #[derive(Clone, Debug)]
 pub struct Captured {
     kind: Kind,
-    /// By path without a slash at its end: the root's is empty.
+    /// Files and links by path. A folder is there because something lies below it: the paths of all folders above could
+    /// take far more memory than the manifest.
     nodes: BTreeMap<String, Node>,
+    /// The namespace that the manifest was compared with.
+    namespace: Option<NamespaceId>,
 }
 
 #[derive(Clone, Debug)]
 enum Node {
     File(FileMap),
     Link(String),
+}
+
+/// What a path without links leads to.
+enum Found<'a> {
+    File(&'a FileMap),
     Directory,
 }
 
 impl Captured {
-    pub(super) fn new(manifest: &Manifest) -> Result<Captured, Error> {
-        let mut nodes = BTreeMap::from([(String::new(), Node::Directory)]);
-        let mut add = |path: &str, node| {
-            for (end, _) in path.match_indices('/').skip(1) {
-                nodes.entry(path[..end].to_owned()).or_insert(Node::Directory);
-            }
-            nodes.insert(path.to_owned(), node);
-        };
+    pub(super) fn new(manifest: &Manifest, namespace: Option<NamespaceId>) -> Result<Captured, Error> {
+        let mut nodes = BTreeMap::new();
         for link in &manifest.links {
-            add(&link.path, Node::Link(link.target.clone()));
+            nodes.insert(link.path.clone(), Node::Link(link.target.clone()));
         }
         for file in &manifest.files {
-            add(&file.path, Node::File(Manifest::map(file)?));
+            nodes.insert(file.path.clone(), Node::File(Manifest::map(file)?));
         }
-        Ok(Captured { kind: manifest.file_system.kind, nodes })
+        Ok(Captured { kind: manifest.file_system.kind, nodes, namespace })
     }
 
-    /// The path that `path` leads to, without links.
-    fn resolve(&self, path: &str) -> Result<&str, Error> {
+    /// The path that `path` leads to, without links, and what is there.
+    fn resolve(&self, path: &str) -> Result<(String, Found<'_>), Error> {
         let mut left: Vec<&str> = path.split('/').rev().collect();
         let (mut at, mut links) = (String::new(), 0);
         while let Some(name) = left.pop() {
@@ -56,7 +58,9 @@ impl Captured {
             }
             let next = format!("{at}/{name}");
             match self.nodes.get(&next) {
-                None => return Err(Error::absent(path, format!("the manifest has no {next}"))),
+                None if !self.is_folder(&next) => {
+                    return Err(Error::absent(path, format!("the manifest has no {next}")));
+                }
                 Some(Node::Link(_)) if links == LINKS => {
                     return Err(Error::absent(path, format!("more than {LINKS} symbolic links")));
                 }
@@ -68,23 +72,41 @@ impl Captured {
                 Some(Node::File(_)) if left.iter().any(|name| !name.is_empty()) => {
                     return Err(Error::absent(path, format!("{next} is a file, no folder")));
                 }
-                Some(_) => at = next,
+                Some(Node::File(map)) => return Ok((next, Found::File(map))),
+                None => at = next,
             }
         }
-        match self.nodes.get_key_value(&at) {
-            Some((found, _)) => Ok(found),
-            None => Err(Error::absent(path, format!("the manifest has no {at}"))),
-        }
+        Ok((at, Found::Directory))
     }
 
-    fn entry(path: &str, node: &Node) -> Entry {
-        let name = path.rsplit('/').next().unwrap_or_default().to_owned();
-        let (kind, size) = match node {
-            Node::File(map) => (EntryKind::File, map.size()),
-            Node::Link(_) => (EntryKind::Symlink, 0),
-            Node::Directory => (EntryKind::Directory, 0),
-        };
-        Entry { name, kind, size }
+    /// Whether anything lies below `path`.
+    fn is_folder(&self, path: &str) -> bool {
+        let prefix = format!("{path}/");
+        self.nodes.range(prefix.clone()..).next().is_some_and(|(path, _)| path.starts_with(&prefix))
+    }
+
+    /// What lies directly in the folder `path`; of a folder there, all that is below is passed over.
+    fn children(&self, path: &str) -> Vec<Entry> {
+        let prefix = format!("{path}/");
+        let (mut entries, mut from) = (Vec::new(), prefix.clone());
+        while let Some((found, node)) = self.nodes.range(from..).next()
+            && let Some(rest) = found.strip_prefix(&prefix)
+        {
+            let name = rest.split('/').next().unwrap_or(rest);
+            if name.len() < rest.len() {
+                entries.push(Entry { name: name.to_owned(), kind: EntryKind::Directory, size: 0 });
+                // The character behind a slash.
+                from = format!("{prefix}{name}0");
+                continue;
+            }
+            let (kind, size) = match node {
+                Node::File(map) => (EntryKind::File, map.size()),
+                Node::Link(_) => (EntryKind::Symlink, 0),
+            };
+            entries.push(Entry { name: name.to_owned(), kind, size });
+            from = format!("{found}\0");
+        }
+        entries
     }
 }
 
@@ -97,22 +119,19 @@ impl FileSystem for Captured {
     }
 
     fn entries(&self, path: &str) -> Result<Vec<Entry>, Error> {
-        let found = self.resolve(path)?;
-        let node = &self.nodes[found];
-        if !matches!(node, Node::Directory) {
-            return Ok(vec![Captured::entry(found, node)]);
+        match self.resolve(path)? {
+            (found, Found::Directory) => Ok(self.children(&found)),
+            (found, Found::File(map)) => {
+                let name = found.rsplit('/').next().unwrap_or_default().to_owned();
+                Ok(vec![Entry { name, kind: EntryKind::File, size: map.size() }])
+            }
         }
-        let prefix = format!("{found}/");
-        let below = self.nodes.range(prefix.clone()..).take_while(|(path, _)| path.starts_with(&prefix));
-        let direct = below.filter(|(path, _)| !path[prefix.len()..].contains('/'));
-        Ok(direct.map(|(path, node)| Captured::entry(path, node)).collect())
     }
 
     fn file(&self, path: &str) -> Result<FileMap, Error> {
-        let found = self.resolve(path)?;
-        match &self.nodes[found] {
-            Node::File(map) => Ok(map.clone()),
-            _ => Err(Error::absent(path, "it is a folder")),
+        match self.resolve(path)? {
+            (_, Found::File(map)) => Ok(map.clone().within(self.namespace.clone())),
+            (_, Found::Directory) => Err(Error::absent(path, "it is a folder")),
         }
     }
 }

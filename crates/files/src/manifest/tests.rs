@@ -133,7 +133,7 @@ fn read_back(fixture: &Fixture, manifest: &Manifest) {
     let mut bytes = vec![0; CONTENTS.len()];
     read_file(&image, &files.file("/a").unwrap(), 0, &mut bytes).unwrap();
     assert_eq!(bytes, CONTENTS);
-    assert_eq!(manifest.sum(&image, &manifest.files[0], &mut |_| {}).unwrap(), manifest.files[0].checksum);
+    assert_eq!(manifest.sum(&image, &manifest.files[0], &mut |_| true).unwrap(), manifest.files[0].checksum);
     let other = Identity { serial: "S2".to_owned(), nsid: 2 };
     let error = manifest.open(&image, Some(&other)).unwrap_err().to_string();
     assert!(error.contains("serial number S1 → S2; namespace 1 → 2"), "{error}");
@@ -267,13 +267,14 @@ fn extents_that_cannot_be_are_refused() {
     refused(|m| m.files[0].extents[0].offset = 5000, "the file has 5000 bytes");
     refused(|m| m.files[0].extents.push(Extent { offset: 4096, at: 32768, bytes: 512 }), "it overlaps");
     refused(|m| m.files[0].path = "/d/e/b".to_owned(), "path '/d/e/b' is there twice");
+    refused(|m| m.files[0].path = "/d/e".to_owned(), "path '/d/e' is no folder, and '/d/e/b' lies in it");
     refused(|m| m.files[0].path = "d/a".to_owned(), "path 'd/a' is not absolute and plain");
     refused(|m| m.files[0].path = "/d/../a".to_owned(), "is not absolute and plain");
 }
 
 #[test]
 fn paths_lead_through_folders_and_links() {
-    let files = Captured::new(&synthetic()).unwrap();
+    let files = Captured::new(&synthetic(), None).unwrap();
     let found = |path: &str| files.file(path).map(|map| map.extents()[0].at).map_err(|e| e.to_string());
     for path in ["/d/e/b", "/l/b", "/l/../e/b", "//d/./e/b", "/d/e/b/"] {
         assert_eq!(found(path), Ok(16384), "{path}");
@@ -309,6 +310,47 @@ fn zeroes_are_added_as_if_they_were_bytes() {
             assert_eq!(one.finish(), other.finish(), "{checksum:?} {count}");
         }
     }
+}
+
+#[test]
+fn a_log_outside_of_its_xfs_is_damage() {
+    let Some(fixture) = Fixture::new(Kind::Xfs) else { return };
+    let mut sector = [0; 512];
+    fixture.image().read_at(0, &mut sector).unwrap();
+    assert_eq!(sector[102..104], [2, 0], "sectors of 512 bytes");
+    let stored = u64::from_be_bytes(sector[48..56].try_into().unwrap());
+    for (start, is_there) in [(u64::MAX, false), (1 << 63 | 8, false), (1 << 40, false), (stored, true)] {
+        sector[48..56].copy_from_slice(&start.to_be_bytes());
+        sector[224..228].fill(0);
+        let sum = crc32c::crc32c(&sector).to_le_bytes();
+        sector[224..228].copy_from_slice(&sum);
+        fixture.patch(0, &sector);
+        let found = Superblock::read(&fixture.image(), 0).map(drop).map_err(|error| error.to_string());
+        let said = found.as_ref().is_err_and(|error| error.contains("is damaged: its log is in block "));
+        assert!(if is_there { found.is_ok() } else { said }, "{start:#x}: {found:?}");
+    }
+}
+
+/// A hole of exabytes, which SHA-256 would never come to the end of.
+#[test]
+fn the_checksum_of_a_file_can_be_interrupted_within_it() {
+    let mut manifest = synthetic();
+    manifest.checksum = Checksum::Sha256;
+    let file = CapturedFile { size: 1 << 62, extents: Vec::new(), ..manifest.files[0].clone() };
+    let source = Image::new(tempfile::tempfile().unwrap(), 512).unwrap();
+    let mut heard = Vec::new();
+    let stopped = manifest.sum(&source, &file, &mut |bytes| {
+        heard.push(bytes);
+        heard.len() < 3
+    });
+    assert_eq!(
+        stopped.unwrap_err().to_string(),
+        format!("{}: interrupted before all of it was read", file.path)
+    );
+    assert_eq!(heard, [1 << 20; 3]);
+    manifest.checksum = Checksum::Crc32c;
+    let sum = manifest.sum(&source, &file, &mut |bytes| bytes == 1 << 62).unwrap();
+    assert_eq!(sum.map(|sum| sum.len()), Some(8));
 }
 
 #[test]

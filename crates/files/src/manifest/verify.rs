@@ -115,7 +115,7 @@ impl Manifest {
     pub fn open(&self, source: &dyn Source, identity: Option<&Identity>) -> Result<Captured, Error> {
         let changes = self.changes(source, identity)?;
         if changes.is_empty() {
-            return Captured::new(self);
+            return Captured::new(self, source.namespace());
         }
         let mut words: Vec<String> = changes.iter().take(NAMED).map(Change::to_string).collect();
         if changes.len() > NAMED {
@@ -183,30 +183,43 @@ impl Manifest {
         changes.into_iter().flatten().collect()
     }
 
-    /// The checksum of a file as it is on the source; `each` hears of the bytes that were read.
+    /// The checksum of a file as it is on the source; `each` hears of the bytes that were read, and whether to go on is its
+    /// answer.
     ///
     /// # Errors
-    /// What the source says.
+    /// What the source says, and an end before the file's.
     pub fn sum(
         &self,
         source: &dyn Source,
         file: &CapturedFile,
-        each: &mut dyn FnMut(u64),
+        each: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Option<String>, Error> {
         let (map, mut sum) = (Manifest::map(file)?, Sum::new(self.checksum));
         let mut chunk = vec![0; CHUNK];
+        // CRC-32C takes no time for a hole, SHA-256 as much as for data.
+        let hole_step = if self.checksum == Checksum::Crc32c { u64::MAX } else { CHUNK as u64 };
         let pieces = map.pieces(0, file.size)?.filter(|_| self.checksum != Checksum::None);
         for piece in pieces {
-            let Piece::Data { at, bytes } = piece else {
-                sum.add_zeroes(piece.bytes());
-                each(piece.bytes());
-                continue;
-            };
-            for start in (0..bytes).step_by(CHUNK) {
-                let now = (bytes - start).min(CHUNK as u64) as usize;
-                source.read_at(at + start, &mut chunk[..now])?;
-                sum.add(&chunk[..now]);
-                each(now as u64);
+            let mut done = 0;
+            while done < piece.bytes() {
+                let left = piece.bytes() - done;
+                let now = match piece {
+                    Piece::Data { at, .. } => {
+                        let now = left.min(CHUNK as u64);
+                        source.read_at(at + done, &mut chunk[..now as usize])?;
+                        sum.add(&chunk[..now as usize]);
+                        now
+                    }
+                    Piece::Hole { .. } => {
+                        let now = left.min(hole_step);
+                        sum.add_zeroes(now);
+                        now
+                    }
+                };
+                done += now;
+                if !each(now) {
+                    return Err(Error::refused(file.path.clone(), "interrupted before all of it was read"));
+                }
             }
         }
         Ok(sum.finish())

@@ -7,3 +7,4 @@ mod hostile;
 mod partitions;
 mod reading;
 mod refused;
+mod writable;

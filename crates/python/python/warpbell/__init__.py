@@ -11,6 +11,8 @@ from __future__ import annotations
 from ._bench import BenchResult, bench
 from ._warpbell import (
     Buffer,
+    File,
+    FileTable,
     Future,
     Launch,
     Lease,
@@ -60,6 +62,8 @@ __all__ = [
     "DeviceError",
     "Error",
     "ExportedError",
+    "File",
+    "FileTable",
     "Future",
     "KernelError",
     "Launch",

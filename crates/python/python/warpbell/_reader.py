@@ -32,16 +32,18 @@ class Read:
     def __init__(self, opened: Opened, extents: Sequence[Extent], namer: Namer, first: int = 0) -> None:
         self._opened, self._extents, self._namer, self._first = opened, extents, namer, first
         runs, self.places = _plan(extents, opened.space.block_size)
+        # What cannot be read is refused before anything is sent.
+        pieces = [(run, list(opened.space.pieces(run.begin, run.end))) for run in runs]
         nbytes = runs[-1].at + runs[-1].end - runs[-1].begin if runs else 0
         self._memory: Memory | None = opened.pool.take(nbytes) if nbytes else None
         self._sent: list[tuple[Piece, Future]] = []
-        for run in runs:
-            self._send(run)
+        for run, lying in pieces:
+            self._send(run, lying)
 
-    def _send(self, run: _Run) -> None:
+    def _send(self, run: _Run, pieces: Sequence[Piece]) -> None:
         memory, ssds = self._memory, self._opened.ssds
         assert memory is not None
-        for piece in self._opened.space.pieces(run.begin, run.end):
+        for piece in pieces:
             at = run.at + piece.begin - run.begin
             future = ssds[piece.ssd].read_into(memory.buffers[piece.ssd], piece.offset, at=at, nbytes=piece.nbytes)
             self._sent.append((piece, future))

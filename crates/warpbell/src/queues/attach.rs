@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use warpbell_driver::{Controller, Namespace, QueuePair};
+use warpbell_files::NamespaceId;
 use warpbell_hw::{Device, DmaAccess, DoorbellPath, Nsid, Window};
 use warpbell_kernels::abi::{self, KernelArgs};
 use warpbell_kernels::cpu::Hooks;
@@ -129,6 +130,7 @@ struct Inner {
     /// Where buffers come from.
     source: Memory,
     namespace: abi::NamespaceRef,
+    id: NamespaceId,
     target: OpenTarget,
     /// What is done between a completion and the use of its data.
     order: OrderPolicy,
@@ -179,7 +181,7 @@ impl Drop for InUse {
 
 impl Attachment {
     pub(crate) fn new(
-        source: Memory,
+        (source, id): (Memory, NamespaceId),
         soft: Option<&Arc<SoftDevice>>,
         watch: &Arc<Watch>,
         (namespace, choice): (&Namespace, DoorbellChoice),
@@ -217,7 +219,7 @@ impl Attachment {
         let (watch, buffers, deleted) = (watch.clone(), Mutex::default(), Arc::default());
         watch.start();
         let namespace = namespace_ref;
-        let inner = Inner { table, source, namespace, target, order, client, buffers, watch, deleted };
+        let inner = Inner { table, source, namespace, id, target, order, client, buffers, watch, deleted };
         Ok(Attachment(Arc::new(inner)))
     }
 
@@ -250,6 +252,11 @@ impl Attachment {
         }
         let limit = format!("the queues were attached for kernels on {own}, and these run on {its}");
         Err(Error::Argument { object: "target", value: its.to_string(), limit })
+    }
+
+    /// What tells the namespace from all others.
+    pub fn namespace_id(&self) -> &NamespaceId {
+        &self.0.id
     }
 
     /// The kernel argument that names the namespace and its queues. Valid while the attachment lives.

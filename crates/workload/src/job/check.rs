@@ -87,7 +87,12 @@ pub(super) fn range(options: &BenchOptions, limits: &Limits) -> Result<(u64, u64
         Some(file) => file.map.size().next_multiple_of(block),
         None => limits.blocks.saturating_mul(block),
     };
-    let usable = if options.rw.writes() || options.verify.is_some() { writable(limits) } else { end };
+    let usable = match file {
+        _ if !(options.rw.writes() || options.verify.is_some()) => end,
+        // Behind its last whole block there is nothing that may be written.
+        Some(file) => file.map.size() / block * block,
+        None => writable(limits),
+    };
     aligned("bs", Some(options.bs), limits)?;
     aligned("offset", Some(options.offset), limits)?;
     aligned("size", options.size, limits)?;
@@ -104,11 +109,15 @@ pub(super) fn range(options: &BenchOptions, limits: &Limits) -> Result<(u64, u64
     if size > end - offset {
         return Err(too_large("size", size, named(end - offset)));
     }
+    let tail = |flag, value| match file {
+        Some(file) => tail(flag, value, (block, file.map.size())),
+        None => tail(flag, value, (block, limits.exact_bytes.unwrap_or(0))),
+    };
     if options.size.is_some() && offset + size > usable {
-        return Err(tail("size", size, limits));
+        return Err(tail("size", size));
     }
     if size == 0 {
-        return Err(tail("offset", offset, limits));
+        return Err(tail("offset", offset));
     }
     if options.bs.0 > MAX_IO {
         return Err(too_large("bs", options.bs.0, format!("{MAX_IO} bytes")));
@@ -125,10 +134,9 @@ fn writable(limits: &Limits) -> u64 {
     limits.exact_bytes.map_or(limits.blocks.saturating_mul(block), |bytes| bytes / block * block)
 }
 
-fn tail(flag: &'static str, value: u64, limits: &Limits) -> JobError {
-    let block = u64::from(limits.block_size);
-    let tail = limits.exact_bytes.unwrap_or(0) % block;
-    JobError::Tail { flag, value, tail, block_size: limits.block_size, limit: writable(limits) }
+fn tail(flag: &'static str, value: u64, (block, bytes): (u64, u64)) -> JobError {
+    let (tail, limit) = (bytes % block, bytes / block * block);
+    JobError::Tail { flag, value, tail, block_size: block as u32, limit }
 }
 
 pub(super) fn too_large(flag: &'static str, value: impl ToString, limit: impl ToString) -> JobError {

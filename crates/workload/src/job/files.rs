@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use warpbell_files::FileMap;
+use warpbell_files::{FileMap, WritableFile};
 
 use super::check::{conflict, too_large};
 use super::{JobError, Limits};
@@ -12,16 +12,23 @@ use crate::options::{Api, BenchOptions};
 /// I/Os of a file at most: where each begins is held in memory.
 const IOS_MAX: u64 = 1 << 27;
 
-/// A file of a namespace that is read, as its options name it.
+/// A file of a namespace, as its options name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedFile {
     /// Its path, or the name of its partition.
     pub name: String,
     /// Where its bytes lie.
     pub map: FileMap,
+    /// What of it may be overwritten; `None`: it is only read.
+    pub writable: Option<WritableFile>,
 }
 
 impl NamedFile {
+    /// A file that may be overwritten.
+    pub fn of_writable(name: String, writable: WritableFile) -> NamedFile {
+        NamedFile { name, map: writable.map().clone(), writable: Some(writable) }
+    }
+
     /// Whether kernels can read it: by blocks of `block` bytes, of which namespace `limits.nsid` has so many.
     pub(crate) fn check(&self, limits: &Limits) -> Result<(), JobError> {
         let block = u64::from(limits.block_size);
@@ -73,6 +80,13 @@ pub(super) fn of(
     let Some(file) = options.file.as_deref() else { return Ok(None) };
     file.check(limits)?;
     let (bs, block) = (options.bs.0, u64::from(limits.block_size));
+    if let (true, Some(writable)) = (writes(options), &file.writable) {
+        // All of the range, whatever of it the run would meet.
+        let pieces = writable.pieces(offset, size, block);
+        let flag = if options.size.is_some() { "size" } else { "offset" };
+        pieces
+            .map_err(|error| conflict(flag, if flag == "size" { size } else { offset }, error.to_string()))?;
+    }
     let all = size / bs;
     if all > IOS_MAX {
         return Err(too_large(
@@ -105,17 +119,23 @@ pub(super) fn of(
     }))
 }
 
-/// Refuses what would write, or reads by another order than that of I/Os.
+/// Whether the run writes to its range.
+fn writes(options: &BenchOptions) -> bool {
+    options.rw.writes() || options.verify.is_some()
+}
+
+/// Refuses what would write to a file that is only read, or reads by another order than that of I/Os.
 pub(super) fn refuse(options: &BenchOptions) -> Result<(), JobError> {
-    if options.file.is_none() {
-        return Ok(());
-    }
-    let reason = |what: &str| format!("a file is only read{what}");
-    if options.rw.writes() {
-        return Err(conflict("rw", options.rw, reason("; use read or randread")));
-    }
-    if let Some(verify) = options.verify {
-        return Err(conflict("verify", verify, reason(", and checked data is written first")));
+    let Some(file) = &options.file else { return Ok(()) };
+    let reason =
+        |what: &str| format!("a file is only read{what}; --allow-write=NAME#{} permits it", file.name);
+    if file.writable.is_none() {
+        if options.rw.writes() {
+            return Err(conflict("rw", options.rw, reason("")));
+        }
+        if let Some(verify) = options.verify {
+            return Err(conflict("verify", verify, reason(", and checked data is written first")));
+        }
     }
     if options.replay.is_some() {
         return Err(conflict(
@@ -150,7 +170,8 @@ mod tests {
             Extent { offset: 0, at: 51_200, bytes: 4096 },
             Extent { offset: 5120, at: 10_240, bytes: 2048 },
         ];
-        let file = NamedFile { name: "/f".to_owned(), map: FileMap::new(7000, extents).unwrap() };
+        let map = FileMap::new(7000, extents).unwrap();
+        let file = NamedFile { name: "/f".to_owned(), map, writable: None };
         let bs = ByteSize(bs);
         BenchOptions { file: Some(Arc::new(file)), rw: Access::Read, bs, ..BenchOptions::default() }
     }
@@ -173,11 +194,11 @@ mod tests {
         let line = error(&options(8192));
         assert_eq!(line, "--bs 8192: must be at most 7168 bytes, the range in use");
         let writing = error(&BenchOptions { rw: Access::RandWrite, ..options(512) });
-        assert_eq!(writing, "--rw randwrite: a file is only read; use read or randread");
+        assert_eq!(writing, "--rw randwrite: a file is only read; --allow-write=NAME#/f permits it");
         let behind = error(&BenchOptions { offset: ByteSize(7168), ..options(512) });
         assert_eq!(behind, "--offset 7168: must be at most 6656 bytes, the end of /f");
         let map = FileMap::new(10, vec![Extent { offset: 0, at: 100, bytes: 10 }]).unwrap();
-        let file = Some(Arc::new(NamedFile { name: "/odd".to_owned(), map }));
+        let file = Some(Arc::new(NamedFile { name: "/odd".to_owned(), map, writable: None }));
         let line = error(&BenchOptions { file, ..options(512) });
         assert!(
             line.ends_with("byte 0 of it lies at byte 100: both must begin a block of 512 bytes"),

@@ -24,6 +24,9 @@ pub struct BlockRequest {
     pub bytes: u64,
 }
 
+/// Commands at most: they are held in memory, and one line may ask for a whole SSD.
+const COMMANDS_MAX: u64 = 1 << 26;
+
 /// How a file begins that fio has written.
 const FIO: [&str; 2] = ["fio version 2 iolog", "fio version 3 iolog"];
 /// An I/O log of fio's has microseconds: those since its begin in version 3, those of `wait` in version 2.
@@ -193,6 +196,12 @@ impl SsdReplay {
         for (warp, request) in (0..self.queues as usize).cycle().zip(&self.requests) {
             let before = warps[warp].len();
             let (first, end) = self.blocks_of(request, limits)?;
+            if commands + (end - first).div_ceil(most_blocks.into()) > COMMANDS_MAX {
+                let line = request.line;
+                return Err(self.refused(format!(
+                    "line {line}: with it there are more than {COMMANDS_MAX} commands of up to {most_blocks} blocks"
+                )));
+            }
             push(&mut warps[warp], request, (first, end), most_blocks.into());
             commands += (warps[warp].len() - before) as u64;
             blocks += end - first;
@@ -342,5 +351,12 @@ mod tests {
         let part = said("fio version 2 iolog\n/d write 512 100\n");
         assert!(part.ends_with("writes are whole blocks of 512 bytes"), "{part}");
         assert!(said("fio version 2 iolog\n/d read 0 0\n").ends_with("moves nothing"));
+        // Lines with 2^40 blocks, a block at a time.
+        let large = parsed("fio version 2 iolog\n/d read 0 512\n/d read 0 562949953421312\n", None).unwrap();
+        let said = large.for_blocks(&Limits::of_blocks(1 << 40), 1).unwrap_err().to_string();
+        assert!(
+            said.contains("line 3: with it there are more than 67108864 commands of up to 1 blocks"),
+            "{said}"
+        );
     }
 }

@@ -156,8 +156,11 @@ impl Log {
         }
         let about = self.about(source, &header, start + u64::from(headers))?;
         let end = start + blocks;
-        let around = (end / self.blocks) as u32;
-        let next = LogPosition { cycle: position.cycle + around, block: (end % self.blocks) as u32 };
+        // Log::new has made sure that a record goes around once at most.
+        let cycle = position.cycle.checked_add((end / self.blocks) as u32).ok_or_else(|| {
+            Error::damaged("the log of XFS", format!("the record {position} goes around for the last time"))
+        })?;
+        let next = LogPosition { cycle, block: (end % self.blocks) as u32 };
         Ok(Some(Record { about, next }))
     }
 

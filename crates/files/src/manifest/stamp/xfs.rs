@@ -45,7 +45,7 @@ impl Xfs {
         verify(bytes, source, base)?;
         let (block_size, group_blocks) = (be32(bytes, 4), be32(bytes, 84));
         let [group_log, inodes_log, inode_log] = [124, 123, 122].map(|at: usize| u32::from(bytes[at]));
-        let log_start = be64(bytes, 48);
+        let (groups, log_start) = (be32(bytes, 88), be64(bytes, 48));
         let fits = block_size.is_power_of_two()
             && (512..=65536).contains(&block_size)
             && group_log < 32
@@ -56,13 +56,21 @@ impl Xfs {
             return Err(Error::damaged(format!("the superblock of XFS at byte {base}"), reason));
         }
         let (size, group_blocks) = (u64::from(block_size), u64::from(group_blocks));
-        let block = (log_start >> group_log) * group_blocks + (log_start & ((1 << group_log) - 1));
+        let (log_group, log_block) = (log_start >> group_log, log_start & ((1 << group_log) - 1));
+        // Groups and their blocks have 32 bits each.
+        let placed = log_group < groups.into() && log_block < group_blocks;
+        let start = placed.then(|| log_group * group_blocks + log_block);
+        let start = start.and_then(|start| start.checked_mul(size)).and_then(|start| start.checked_add(base));
+        let start = start.filter(|start| *start < source.bytes()).ok_or_else(|| {
+            let reason = format!("its log is in block {log_block} of group {log_group}, of {groups} groups");
+            Error::damaged(format!("the superblock of XFS at byte {base}"), reason)
+        })?;
         let (kind, uuid, label) = (Kind::Xfs, uuid(&bytes[32..]), label(&bytes[108..120]));
         Ok(Xfs {
             id: FileSystemId { kind, uuid, label, block_size },
-            log: Log::new(base + block * size, u64::from(be32(bytes, 96)) * size)?,
+            log: Log::new(start, u64::from(be32(bytes, 96)) * size)?,
             base,
-            groups: be32(bytes, 88).into(),
+            groups: groups.into(),
             group_blocks,
             group_log,
             inodes_log,
@@ -80,7 +88,10 @@ impl Xfs {
         }
         let within = (number & ((1 << self.inodes_log) - 1)) << self.inode_log;
         let block = group * self.group_blocks + block;
-        let bytes: [u8; 176] = read(source, self.base + block * u64::from(self.id.block_size) + within)?;
+        let at =
+            block.checked_mul(self.id.block_size.into()).and_then(|at| at.checked_add(self.base + within));
+        let at = at.ok_or_else(|| Error::damaged(object(), format!("it is in block {block}")))?;
+        let bytes: [u8; 176] = read(source, at)?;
         let big = be64(&bytes, 120) & BIG_TIMES != 0;
         let time = |at: usize| match big {
             true => {
