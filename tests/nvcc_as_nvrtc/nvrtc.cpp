@@ -1,5 +1,5 @@
 // A libnvrtc.so.13 whose compiler is nvcc, for WARPBELL_NVRTC: so that whatever NVRTC would compile, programs
-// of users among it, runs as nvcc's PTX on the PTX machine. scripts/lib/ptx-kinds builds it. $NVCC_AS_NVRTC:
+// of users among it, runs as nvcc's PTX on the PTX machine. scripts/lib/in-ptx-kind builds it. $NVCC_AS_NVRTC:
 // the nvcc. PTX alone.
 #include <unistd.h>
 

@@ -237,7 +237,11 @@ impl BufferCore {
         let mut state = self.state.lock();
         let mapped = self.mapped(&state)?.clone();
         state.handed.retain(|queues| queues.strong_count() > 0);
-        state.handed.extend(queues.iter().map(Arc::downgrade));
+        for queues in queues {
+            if !state.handed.iter().any(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(queues))) {
+                state.handed.push(Arc::downgrade(queues));
+            }
+        }
         Ok((mapped, Handed::new(&self.launches)))
     }
 
@@ -266,6 +270,9 @@ impl BufferCore {
     /// Gives what is let go of: without a lock.
     pub(crate) fn close(&self) -> Answer<impl Sized + use<>> {
         self.ssd.check_home()?;
+        let volume = self.maker.volume();
+        // Not closed before all is let go of: closing it would not find what was taken here.
+        let volume = volume.as_ref().map(|volume| volume.held_open());
         // Kernels that have ended let go of it.
         let running = self.maker.running();
         let mut state = self.state.lock();
@@ -275,7 +282,7 @@ impl BufferCore {
         let held = (state.memory.take(), state.owner.take(), state.original.take());
         drop(state);
         if let Some(Held::Mapped(mapped)) = &held.0 {
-            self.maker.release(mapped).map_err(|error| still_mapped(self, error))?;
+            self.maker.release(mapped, volume.as_ref()).map_err(|error| still_mapped(self, error))?;
         }
         let lost = self.lost.load(Ordering::Acquire);
         if lost == 0 || held.0.is_none() {
@@ -463,8 +470,9 @@ impl Buffer {
     /// command, at the latest until the SSD is closed, and what kernels were handed stays until their queues are closed,
     /// but for buffers of those queues and of volumes. Refused while views of it live, transfers over it are in flight, or
     /// kernels run over the queues that it was made for; a second call does nothing.
-    fn close(&self) -> PyResult<()> {
-        drop(self.core.close()?);
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        // It may wait for a volume that is closed just now.
+        drop(py.detach(|| self.core.close())?);
         Ok(())
     }
 
@@ -474,8 +482,8 @@ impl Buffer {
     }
 
     #[pyo3(signature = (*exception))]
-    fn __exit__(&self, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        at_exit(exception, self.close())
+    fn __exit__(&self, py: Python<'_>, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        at_exit(exception, self.close(py))
     }
 
     /// The object whose memory this is may lead back here: an array with this as an attribute.

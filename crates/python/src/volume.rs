@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use parking_lot::{RwLock, RwLockReadGuard};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 use warpbell::{DataPointers, IoOp, VolumeLayout, VolumePart, VolumePlace, VolumeSpec};
@@ -19,12 +19,15 @@ use crate::home::Own;
 use crate::queues::{Queues, QueuesCore, User};
 use crate::ssd::Open;
 
+/// A volume, and what keeps its queues open.
+type Parts = (Arc<warpbell::Volume>, Vec<User>);
+
 /// What is behind a volume.
 pub(crate) struct VolumeCore {
     /// As the volume counts them.
     members: Vec<Arc<QueuesCore>>,
     /// None once it was closed.
-    state: RwLock<Option<(Arc<warpbell::Volume>, Vec<User>)>>,
+    state: RwLock<Option<Parts>>,
     /// Its buffers, and their other names.
     buffers: Buffers,
 }
@@ -59,10 +62,9 @@ impl VolumeCore {
         self.members.iter().map(|queues| queues.running()).max().unwrap_or(0)
     }
 
-    /// Lets go of a buffer's memory. An error where a command may still use it: then the queues keep it.
-    pub(crate) fn release(&self, memory: &warpbell::VolumeBuffer) -> Result<(), warpbell::Error> {
-        let state = self.state.read();
-        state.as_ref().map_or(Ok(()), |(volume, _)| volume.release(memory))
+    /// The volume, which is not closed meanwhile.
+    pub(crate) fn held_open(&self) -> OpenVolume<'_> {
+        OpenVolume(self.state.read())
     }
 
     /// Its buffers are plain memory then, but for what is in flight.
@@ -82,13 +84,42 @@ impl VolumeCore {
         let closed = state.take();
         drop(state);
         let Some((volume, _users)) = closed else { return Ok(()) };
+        self.unmap(&volume).map_err(|error| still_mapped(VOLUME, error))
+    }
+
+    /// Lets go of the memory of all its buffers, and gives the first failure.
+    fn unmap(&self, volume: &warpbell::Volume) -> Result<(), warpbell::Error> {
         let unmapped = |buffer: Arc<BufferCore>| match buffer.unmap(VOLUME) {
             // A launch that is just about to begin leaves it to the queues.
             Some(Mapped::All(memory)) if !buffer.is_handed() => volume.release(&memory),
             _ => Ok(()),
         };
         let released: Vec<_> = self.buffers.take().into_iter().map(unmapped).collect();
-        released.into_iter().collect::<Result<(), _>>().map_err(|error| still_mapped(VOLUME, error))
+        released.into_iter().collect()
+    }
+}
+
+/// Arrays over its buffers may live longer: their memory is the host's alone then.
+impl Drop for VolumeCore {
+    fn drop(&mut self) {
+        // A child of fork lets go of nothing.
+        if self.check_home().is_err() {
+            return;
+        }
+        if let Some((volume, _users)) = self.state.get_mut().take() {
+            // What a command may still use stays with the queues.
+            let _ = self.unmap(&volume);
+        }
+    }
+}
+
+/// A volume that is not closed while this is held.
+pub(crate) struct OpenVolume<'a>(RwLockReadGuard<'a, Option<Parts>>);
+
+impl OpenVolume<'_> {
+    /// Lets go of a buffer's memory. An error where a command may still use it: then the queues keep it.
+    pub(crate) fn release(&self, memory: &warpbell::VolumeBuffer) -> Result<(), warpbell::Error> {
+        self.0.as_ref().map_or(Ok(()), |(volume, _)| volume.release(memory))
     }
 }
 
@@ -309,7 +340,7 @@ impl VolumeBuffer {
 
 #[pymethods]
 impl VolumeBuffer {
-    /// The same memory as a buffer of the first SSD: a view, without which alone this buffer can be closed.
+    /// The same memory as a buffer of the first SSD: a view. Close it before this buffer.
     fn view(slf: &Bound<'_, Self>) -> PyResult<Buffer> {
         let (core, own) = (&slf.as_super().get().core, &slf.get().core);
         Ok(own.with(|_| {

@@ -10,12 +10,12 @@ use warpbell_hw::Window;
 use super::BufferCore;
 use crate::error::{Failure, Kind};
 use crate::queues::QueuesCore;
-use crate::volume::VolumeCore;
+use crate::volume::{OpenVolume, VolumeCore};
 
 /// The memory, as long as the buffer is open.
 pub(super) enum Held {
     Mapped(Mapped),
-    /// Not mapped any more: what was closed, of which it is.
+    /// Not mapped any more, with the name of what was closed.
     Plain(Plain, String),
 }
 
@@ -89,15 +89,22 @@ impl Maker {
         }
     }
 
-    /// Lets go of the memory there, too. No kernel runs that may use it.
-    pub(super) fn release(&self, memory: &Mapped) -> Result<(), Error> {
-        match (self, memory) {
-            (Maker::Queues(queues), Mapped::One(memory)) => {
+    /// The volume that it is of, if it is one's and that is there.
+    pub(super) fn volume(&self) -> Option<Arc<VolumeCore>> {
+        match self {
+            Maker::Volume(volume) => volume.upgrade(),
+            _ => None,
+        }
+    }
+
+    /// Lets go of the memory there, too. No kernel runs that may use it, and `volume` is not closed meanwhile: who closes it
+    /// looks for memory that its buffers have.
+    pub(super) fn release(&self, memory: &Mapped, volume: Option<&OpenVolume<'_>>) -> Result<(), Error> {
+        match (self, memory, volume) {
+            (Maker::Queues(queues), Mapped::One(memory), _) => {
                 queues.upgrade().map_or(Ok(()), |queues| queues.release(memory))
             }
-            (Maker::Volume(volume), Mapped::All(memory)) => {
-                volume.upgrade().map_or(Ok(()), |volume| volume.release(memory))
-            }
+            (_, Mapped::All(memory), Some(volume)) => volume.release(memory),
             _ => Ok(()),
         }
     }
@@ -147,7 +154,7 @@ impl Buffers {
         all.push(Arc::downgrade(buffer));
     }
 
-    /// Those that are there, which are known no more.
+    /// Takes all that are there out of the list.
     pub(crate) fn take(&self) -> Vec<Arc<BufferCore>> {
         let all = std::mem::take(&mut self.0.lock().0);
         all.iter().filter_map(Weak::upgrade).collect()
