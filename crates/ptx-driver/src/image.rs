@@ -66,7 +66,7 @@ fn fits(image: &Image, arch: u32, driver: u32) -> Result<(), Refusal> {
         return Err(Refusal(Code::UNSUPPORTED_PTX_VERSION, text));
     }
     if of > arch {
-        let text = format!("ptxas fatal: .target sm_{of} is newer than sm_{arch}, which this GPU is");
+        let text = format!("ptxas fatal: .target sm_{of} is newer than sm_{arch}");
         return Err(Refusal(Code::INVALID_PTX, text));
     }
     Ok(())

@@ -107,7 +107,7 @@ IO = [
 ]
 
 KERNELS = [
-    ("attach_target", lambda t: t.ssd.attach("gpu"), "ArgumentError", "target 'gpu': expected cpu, ptx, or cuda:N"),
+    ("attach_target", lambda t: t.ssd.attach("gpu"), "ArgumentError", "target 'gpu': expected cpu, ptx, ptx:OPTIONS"),
     ("attach_gpu", lambda t: t.ssd.attach("cuda:99"), "Error", "target cuda:99"),
     ("attach_sharing", lambda t: t.ssd.attach(sharing="mine"), "ArgumentError", "sharing mine: must be shared or exclusive"),
     ("attach_exclusive", lambda t: t.ssd.attach(queues=1, warps=2), "ArgumentError", "^warps 2 on 1 exclusive queues: each warp needs a queue of its own"),

@@ -34,9 +34,13 @@ impl Set {
     }
 }
 
+/// What compilers call the generic address of a function's local memory.
+const STACK: &str = "%SP";
+
 /// Puts the marks in. `declared` are the registers that the text names, by name.
 pub(super) fn mark(function: &mut Function, declared: &[(String, Reg)]) {
-    let doubtful = doubtful(function, declared);
+    let stack = declared.iter().find(|(name, _)| name == STACK).map(|(_, reg)| *reg);
+    let doubtful = doubtful(function, declared, stack);
     if doubtful.is_empty() {
         return;
     }
@@ -47,7 +51,7 @@ pub(super) fn mark(function: &mut Function, declared: &[(String, Reg)]) {
         marks.insert(*reg, mark);
         function.marked.push((mark, name.clone()));
     }
-    insert(function, &marks);
+    insert(function, &marks, stack);
 }
 
 impl Set {
@@ -57,7 +61,7 @@ impl Set {
 }
 
 /// Registers of which some read may come before every write.
-fn doubtful(function: &Function, declared: &[(String, Reg)]) -> Set {
+fn doubtful(function: &Function, declared: &[(String, Reg)], stack: Option<Reg>) -> Set {
     let (steps, count) = (&function.steps, function.registers.len());
     let mut begin = Set::new(count, true);
     for (_, reg) in declared {
@@ -73,7 +77,7 @@ fn doubtful(function: &Function, declared: &[(String, Reg)]) -> Set {
     while let Some(block) = work.pop() {
         let mut now = before[block].clone();
         let end = heads.get(block + 1).copied().unwrap_or(steps.len());
-        run(&steps[heads[block]..end], &mut now, None);
+        run(&steps[heads[block]..end], &mut now, None, stack);
         for next in follows(function, &steps[end - 1], end, &heads) {
             if before[next].keep(&now) | !seen[next] {
                 seen[next] = true;
@@ -83,16 +87,16 @@ fn doubtful(function: &Function, declared: &[(String, Reg)]) -> Set {
     }
     for block in (0..heads.len()).filter(|block| seen[*block]) {
         let end = heads.get(block + 1).copied().unwrap_or(steps.len());
-        run(&steps[heads[block]..end], &mut before[block], Some(&mut found));
+        run(&steps[heads[block]..end], &mut before[block], Some(&mut found), stack);
     }
     found
 }
 
 /// What is written after these steps; reads of what was not go to `found`.
-fn run(steps: &[Step], now: &mut Set, mut found: Option<&mut Set>) {
+fn run(steps: &[Step], now: &mut Set, mut found: Option<&mut Set>, stack: Option<Reg>) {
     for step in steps {
         if let Some(found) = &mut found {
-            step.reads(|reg| {
+            step.reads(stack, |reg| {
                 if !now.has(reg) {
                     found.put(reg);
                 }
@@ -136,7 +140,7 @@ fn follows(function: &Function, last: &Step, end: usize, heads: &[usize]) -> Vec
 }
 
 /// Steps with marks between them, and jumps that lead to the first step of what they led to.
-fn insert(function: &mut Function, marks: &HashMap<Reg, Reg>) {
+fn insert(function: &mut Function, marks: &HashMap<Reg, Reg>, stack: Option<Reg>) {
     let (mut steps, mut places, mut moved) = (Vec::new(), Vec::new(), Vec::new());
     for (step, place) in function.steps.iter().zip(&function.places) {
         moved.push(steps.len() as u32);
@@ -144,7 +148,7 @@ fn insert(function: &mut Function, marks: &HashMap<Reg, Reg>) {
         if let Some(mark) = step.guard.and_then(|(guard, _)| marks.get(&guard)) {
             steps.push(Step { guard: None, op: Op::Wanted(*mark) });
         }
-        step.op.reads(|reg| {
+        step.op.reads(stack, |reg| {
             if let Some(mark) = marks.get(&reg) {
                 steps.push(Step { guard: step.guard, op: Op::Wanted(*mark) });
             }
@@ -169,17 +173,17 @@ fn insert(function: &mut Function, marks: &HashMap<Reg, Reg>) {
 }
 
 impl Step {
-    fn reads(&self, mut each: impl FnMut(Reg)) {
+    fn reads(&self, stack: Option<Reg>, mut each: impl FnMut(Reg)) {
         if let Some((guard, _)) = self.guard {
             each(guard);
         }
-        self.op.reads(each);
+        self.op.reads(stack, each);
     }
 }
 
 impl Op {
-    /// Each register that it reads.
-    fn reads(&self, mut each: impl FnMut(Reg)) {
+    /// Each register that it reads. `stack` has the address of the function's local memory.
+    fn reads(&self, stack: Option<Reg>, mut each: impl FnMut(Reg)) {
         match *self {
             Op::One { a, .. } => each(a),
             Op::Two { a, b, .. } => [a, b].into_iter().for_each(each),
@@ -191,7 +195,8 @@ impl Op {
             Op::Load { at, .. } => each(at.base),
             Op::Store { access, from, at } => {
                 // They also store a struct's padding with its fields, into a lane's own memory.
-                let may_be_padding = access.elements > 1 && access.space == Space::Local;
+                let own = access.space == Space::Local || Some(at.base) == stack;
+                let may_be_padding = access.elements > 1 && own;
                 let read = if may_be_padding { 0 } else { usize::from(access.elements) };
                 from.into_iter().take(read).for_each(&mut each);
                 each(at.base);

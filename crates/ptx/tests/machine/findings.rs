@@ -118,6 +118,13 @@ fn what_was_written_on_the_way_is_not_found() {
     );
     run(&module("", &padded).unwrap(), 1, &words).unwrap();
     assert_eq!(words.values(), [9, 2]);
+    // The same by the generic address that nvcc keeps of it.
+    let generic = format!(
+        ".reg .b64 %SP;\n{own}mov.u64 %rd3, own;\ncvta.local.u64 %SP, %rd3;\nst.v2.u64 [%SP], {{%rd1, %rd7}};\n\
+         ld.u64 %rd2, [%SP];\nst.u64 [%words], %rd2;"
+    );
+    run(&module("", &generic).unwrap(), 1, &words).unwrap();
+    assert_eq!(words.values(), [9, 2]);
     for alone in ["st.local.u64 [own], %rd7;", "st.v2.u64 [%words], {%rd1, %rd7};"] {
         assert_eq!(found(&format!("{own}{alone}"), &words).check, Check::Uninitialized, "{alone}");
     }
