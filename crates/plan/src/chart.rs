@@ -174,6 +174,15 @@ pub fn swatch(style: usize, marked: bool) -> String {
     out + "</svg>"
 }
 
+/// The sample of a bar, for a legend.
+pub fn bar_swatch() -> String {
+    format!(
+        "<svg class=\"swatch\" viewBox=\"0 0 34 12\" width=\"34\" height=\"12\" aria-hidden=\"true\">\
+         <path class=\"f s0\" d=\"M1 1H33V11H1Z\" fill=\"{0}\" stroke=\"{0}\" fill-opacity=\"0.5\"/></svg>",
+        COLOURS[0]
+    )
+}
+
 /// An axis with its place on the picture.
 struct Placed {
     scale: Scale,

@@ -28,6 +28,11 @@ const STYLE: &str = include_str!("page/style.css");
 
 /// Runs the command.
 pub fn run(args: &ReportArgs, global: &Global) -> Result<(), Ending> {
+    if matches!(global.form, Form::Json | Form::FioJson) {
+        return Err(Ending::usage(
+            "--output json: a page is HTML, and the results are JSON already; -o report.html names its file",
+        ));
+    }
     let (mut sources, mut found) = (Vec::new(), Vec::new());
     for path in &args.files {
         let reports = match sweep::read_any("", path)? {
@@ -56,10 +61,7 @@ pub fn run(args: &ReportArgs, global: &Global) -> Result<(), Ending> {
     match &global.form {
         Form::File(path) => write(path, &page(&names(&sources, &found), &sections)),
         Form::Normal if args.pictures.is_some() => Ok(()),
-        Form::Normal => out::text(&page(&names(&sources, &found), &sections)),
-        Form::Json | Form::FioJson => Err(Ending::usage(
-            "--output json: a page is HTML, and the results are JSON already; -o report.html names its file",
-        )),
+        Form::Normal | Form::Json | Form::FioJson => out::text(&page(&names(&sources, &found), &sections)),
     }
 }
 
@@ -73,8 +75,8 @@ struct Section {
     /// How files of its pictures begin; nothing where the pictures' own headings suffice.
     name: String,
     body: Body,
-    /// What its figures are not.
-    banners: Vec<String>,
+    /// What its letters mean, and what its figures are not: for pictures without the page.
+    notes: Vec<String>,
 }
 
 /// The sections that have something to show.
@@ -83,7 +85,7 @@ fn sections(sources: &[Source], found: &[Found], args: &ReportArgs) -> Vec<Secti
         title: found.title(),
         name: found.report.experiment.clone(),
         body: found.section(),
-        banners: found.banners(),
+        notes: std::iter::once(found.title()).chain(found.banners()).collect(),
     });
     let benches = [
         ("What was measured", "", Body::from(tables::sources(sources))),
@@ -102,7 +104,7 @@ fn sections(sources: &[Source], found: &[Found], args: &ReportArgs) -> Vec<Secti
         title: title.to_owned(),
         name: name.to_owned(),
         body,
-        banners: tables::banners(sources),
+        notes: sources.iter().map(Source::title).chain(tables::banners(sources)).collect(),
     });
     experiments.chain(benches).filter(|section| !section.body.is_empty()).collect()
 }

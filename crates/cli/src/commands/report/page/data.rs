@@ -59,6 +59,11 @@ impl Source {
         Ok(Source { letter: letter(index), name: name(path), report, points })
     }
 
+    /// Its letter, the file and the device.
+    pub fn title(&self) -> String {
+        format!("{}: {} ({})", self.letter, self.name, self.report.device.name)
+    }
+
     /// What its figures are of.
     pub fn banner(&self) -> String {
         render::banner(&self.report.target, &self.report.data_path.controller, self.host_only())

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use warpbell_plan::chart::{ChartAxis, Figure, RowMark, Rows, STYLES, si, swatch};
+use warpbell_plan::chart::{ChartAxis, Figure, RowMark, Rows, STYLES, bar_swatch, si, swatch};
 use warpbell_plan::escaped;
 use warpbell_workload::{ClockKind, ExperimentReport, Row};
 
@@ -23,10 +23,6 @@ pub struct Found {
 
 /// A model's figure of the same name begins so.
 const MODEL: &str = "expected_";
-
-/// The sample of a bar, for a legend.
-const BAR: &str = "<svg class=\"swatch\" viewBox=\"0 0 34 12\" width=\"34\" height=\"12\" aria-hidden=\"true\">\
-                   <path class=\"f s0\" d=\"M1 1H33V11H1Z\" fill=\"#0072b2\" stroke=\"#0072b2\" fill-opacity=\"0.5\"/></svg>";
 
 impl Found {
     /// The heading of its section.
@@ -165,7 +161,7 @@ impl Found {
     ) -> Figure {
         let title = format!("{} of {}", label, self.report.experiment);
         let bars = marks.iter().any(|mark| mark.bar);
-        let sample = |style| if bars && style == 0 { BAR.to_owned() } else { swatch(style, true) };
+        let sample = |style| if bars && style == 0 { bar_swatch() } else { swatch(style, true) };
         let key = names.iter().enumerate().map(|(style, name)| (sample(style), name.clone())).collect();
         let picture = Rows {
             title,

@@ -22,18 +22,22 @@ pub fn write(folder: &Path, sections: &[Section]) -> Result<(), Ending> {
                 false => format!("{}: {}", section.name, figure.heading),
             };
             let path = folder.join(free(&title, &mut taken));
-            std::fs::write(&path, figure.file(&title, &section.banners)).map_err(failed(&path))?;
+            std::fs::write(&path, figure.file(&title, &section.notes)).map_err(failed(&path))?;
             out::text(&format!("{}\n", path.display()))?;
         }
     }
     Ok(())
 }
 
+/// Letters of a name at most: file systems take 255 bytes.
+const NAME_MAX: usize = 120;
+
 /// A file name of small letters, digits and hyphens that no other picture has.
 fn free(title: &str, taken: &mut HashSet<String>) -> String {
     let small = title.to_lowercase();
     let words = small.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
-    let name = words.collect::<Vec<_>>().join("-");
+    let name: String = words.collect::<Vec<_>>().join("-").chars().take(NAME_MAX).collect();
+    let name = if name.is_empty() { "picture" } else { name.trim_end_matches('-') };
     let numbered =
         |count: u32| if count == 1 { format!("{name}.svg") } else { format!("{name}-{count}.svg") };
     let mut count = 1;
@@ -54,5 +58,7 @@ mod tests {
         assert_eq!(free(" A: IOPS by bs and iodepth", &mut taken), "a-iops-by-bs-and-iodepth.svg");
         assert_eq!(free("a: IOPS/by bs & iodepth", &mut taken), "a-iops-by-bs-iodepth.svg");
         assert_eq!(free("path: latency/us", &mut taken), "path-latency-us-2.svg");
+        assert_eq!(free("µ: Ω", &mut taken), "picture.svg");
+        assert_eq!(free(&"axis=1 ".repeat(100), &mut taken).len(), 119 + ".svg".len());
     }
 }
