@@ -56,9 +56,9 @@ static void options(void) {
     chosen.queues = 65536;
     FAILS(warpbell_ssd_open("soft:size=1m", &chosen, &ssd), WARPBELL_ERROR_INVALID, "queues 65536");
     chosen.api_version = WARPBELL_API_VERSION + 1;
-    FAILS(warpbell_ssd_open("soft:size=1m", &chosen, &ssd), WARPBELL_ERROR_INVALID, "api_version 8");
+    FAILS(warpbell_ssd_open("soft:size=1m", &chosen, &ssd), WARPBELL_ERROR_INVALID, "api_version 9");
     chosen.api_version = 2;
-    FAILS(warpbell_ssd_open("soft:size=1m", &chosen, &ssd), WARPBELL_ERROR_INVALID, "takes 3 to 7");
+    FAILS(warpbell_ssd_open("soft:size=1m", &chosen, &ssd), WARPBELL_ERROR_INVALID, "takes 3 to 8");
     chosen.api_version = WARPBELL_API_VERSION;
     chosen.size = 4;
     FAILS(warpbell_ssd_open("soft:size=1m", &chosen, &ssd), WARPBELL_ERROR_INVALID, "size 4");

@@ -56,9 +56,9 @@ static void open_heads(void) {
     longer.known.size = sizeof(longer);
     ROW(open_with(&longer.known), INVALID, "warpbell_open_options", "byte", "knows only");
     chosen.api_version = 0;
-    ROW(open_with(&chosen), INVALID, "warpbell_open_options", "api_version 0", "3 to 7");
+    ROW(open_with(&chosen), INVALID, "warpbell_open_options", "api_version 0", "3 to 8");
     chosen.api_version = WARPBELL_API_VERSION + 1;
-    ROW(open_with(&chosen), INVALID, "warpbell_open_options", "api_version 8", "3 to 7");
+    ROW(open_with(&chosen), INVALID, "warpbell_open_options", "api_version 9", "3 to 8");
     chosen.api_version = WARPBELL_API_VERSION;
     chosen.size = 0;
     ROW(open_with(&chosen), INVALID, "warpbell_open_options", "size 0", "8 to 65536");
@@ -121,7 +121,7 @@ static void open_lists(void) {
     chosen.allow_write = NULL;
     chosen.recovery = &policy;
     policy.api_version = 99;
-    ROW(open_with(&chosen), INVALID, "warpbell_recovery_policy", "api_version 99", "3 to 7");
+    ROW(open_with(&chosen), INVALID, "warpbell_recovery_policy", "api_version 99", "3 to 8");
     policy.api_version = WARPBELL_API_VERSION;
     policy.size = 70000;
     ROW(open_with(&chosen), INVALID, "warpbell_recovery_policy", "size 70000", "8 to 65536");
@@ -159,7 +159,7 @@ static void reading(warpbell_ssd* ssd) {
     ROW(warpbell_ssd_identify(ssd, &info), INVALID, "warpbell_ssd_info", "size 3", "8 to 65536");
     ROW(warpbell_ssd_namespace(ssd, 7, &ns), INVALID, "namespace index", "7", "1 usable");
     ns.api_version = 1;
-    ROW(warpbell_ssd_namespace(ssd, 0, &ns), INVALID, "warpbell_namespace_info", "api_version 1", "3 to 7");
+    ROW(warpbell_ssd_namespace(ssd, 0, &ns), INVALID, "warpbell_namespace_info", "api_version 1", "3 to 8");
     ROW(warpbell_ssd_data_path(ssd, NULL, 100), INVALID, "text", "NULL", "is");
     ROW(warpbell_ssd_data_path(ssd, text, sizeof(text)), INVALID, "bytes", "4", "take");
     ROW(warpbell_ssd_data_path(ssd, text, SIZE_MAX), INVALID, "text", "18446744073709551615", "at most");
@@ -184,7 +184,7 @@ static void reading(warpbell_ssd* ssd) {
     ROW(warpbell_ssd_next_event(ssd, 1000, &event), WARPBELL_ERROR_TIMEOUT, "event", "1", "within");
     counters.api_version = 77;
     ROW(warpbell_ssd_recovery_counters(ssd, &counters), INVALID, "warpbell_recovery_counters",
-        "api_version 77", "3 to 7");
+        "api_version 77", "3 to 8");
 }
 
 static warpbell_error attach_with(warpbell_ssd* ssd, const warpbell_attach_options* chosen) {
@@ -386,7 +386,7 @@ static void launching(warpbell_queues* queues) {
     shape = small, shape.cpu_threads = UINT32_MAX;
     ROW(LAUNCH("nothing", args, 16), INVALID, "cpu_threads", "4294967295", "1024");
     shape = small, shape.api_version = 2;
-    ROW(LAUNCH("nothing", args, 16), INVALID, "warpbell_launch_options", "api_version 2", "3 to 7");
+    ROW(LAUNCH("nothing", args, 16), INVALID, "warpbell_launch_options", "api_version 2", "3 to 8");
     shape = small;
     ROW(warpbell_launch(program, "nothing", queues, args, 16, &shape, NULL), INVALID, "run", "NULL", "is");
     NEED(warpbell_program_close(program));

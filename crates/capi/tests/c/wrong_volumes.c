@@ -46,7 +46,7 @@ static void volumes(void) {
     chosen = none, chosen.pad0 = 1;
     ROW(create(one, two, &chosen), INVALID, "pad0", "1", "0");
     chosen = none, chosen.api_version = 2;
-    ROW(create(one, two, &chosen), INVALID, "warpbell_volume_options", "api_version 2", "3 to 7");
+    ROW(create(one, two, &chosen), INVALID, "warpbell_volume_options", "api_version 2", "3 to 8");
     chosen = none, chosen.size = 4;
     ROW(create(one, two, &chosen), INVALID, "warpbell_volume_options", "size 4", "8 to 65536");
 }
@@ -145,7 +145,7 @@ static void host_io(const char* file) {
     chosen.depth = UINT32_MAX;
     ROW(io_with(volume, &chosen), INVALID, "depth", "4294967295", "must be at most");
     chosen = none, chosen.api_version = 1;
-    ROW(io_with(volume, &chosen), INVALID, "warpbell_volume_io_options", "api_version 1", "3 to 7");
+    ROW(io_with(volume, &chosen), INVALID, "warpbell_volume_io_options", "api_version 1", "3 to 8");
     chosen = none, chosen.write = 1;
     ROW(io_with(other, &chosen), WARPBELL_ERROR_REFUSED, "namespace 1", file, "allow_write");
     NEED(warpbell_volume_io_open(volume, NULL, &io));
@@ -204,7 +204,7 @@ static void caches(void) {
     chosen.kept_pages = UINT64_MAX;
     ROW(cache_with(&chosen), INVALID, "kept_pages", "18446744073709551615", "beyond the last");
     chosen = none, chosen.api_version = 99;
-    ROW(cache_with(&chosen), INVALID, "warpbell_cache_options", "api_version 99", "3 to 7");
+    ROW(cache_with(&chosen), INVALID, "warpbell_cache_options", "api_version 99", "3 to 8");
     NEED(warpbell_queues_cache(one, NULL, &cache));
     ROW(warpbell_cache_get_ref(cache, NULL), INVALID, "ref", "NULL", "is");
     ROW(warpbell_cache_get_info(cache, NULL), INVALID, "warpbell_cache_info", "NULL", "is");
