@@ -229,7 +229,9 @@ mod tests {
         let map = FileMap::whole(4096).within(Some(id));
         let table = FileTable::new(&own, &map).unwrap();
         table.reference(&own).unwrap();
-        for (queues, names) in [(&second, "with namespace 2 of soft:"), (&foreign, "with namespace 1 of soft:")] {
+        for (queues, names) in
+            [(&second, "with namespace 2 of soft:"), (&foreign, "with namespace 1 of soft:")]
+        {
             for refused in [table.reference(queues).err(), FileTable::new(queues, &map).err()] {
                 let text = refused.unwrap().to_string();
                 assert!(text.starts_with("file of namespace 1 of soft:size=1m,size=1m (serial"), "{text}");

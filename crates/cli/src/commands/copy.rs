@@ -122,8 +122,9 @@ fn write_file(args: &WriteArgs, global: &Global, stop: Arc<AtomicBool>) -> Resul
     let file = writable_file(&ssd, named, (args.nsid, &args.part))?;
     let (nsid, offset) = (Nsid(args.nsid), args.offset.map_or(0, |offset| offset.0));
     let block = u64::from(Limits::of(&ssd, nsid)?.block_size);
+    // More than there is room for, so that what is too long is seen to be.
     let room = file.map().size().saturating_sub(offset);
-    let limit = room.saturating_add(1);
+    let limit = room.saturating_add(2 * block);
     let mut data =
         Input::take(limit).map_err(|source| RunError::Stream { side: "standard input", source })?;
     // Nothing is written if any of it is wrong.
