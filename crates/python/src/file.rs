@@ -110,7 +110,7 @@ impl File {
         let (core, at, nbytes) = Ssd::part(&self.ssd, buffer, at, nbytes)?;
         let offset = args::count("offset", offset)?;
         let open = self.ssd.open()?;
-        let whole = self.map.size().next_multiple_of(self.ssd.block);
+        let whole = self.map.size().checked_next_multiple_of(self.ssd.block).unwrap_or(u64::MAX);
         args::check_extent(offset, nbytes, (self.ssd.block, whole), &self.path)?;
         core.check_writable()?;
         if let Some(stream) = stream {
