@@ -9,7 +9,6 @@ use zerocopy::IntoBytes;
 
 use crate::args;
 use crate::error::{Answer, Failure};
-use crate::file::FileTable;
 use crate::home::Own;
 use crate::lease::range;
 use crate::queues::{Queues, QueuesCore};
@@ -57,21 +56,6 @@ impl Base {
     fn check_open(&self) -> Answer<()> {
         self.with(|_, _| Ok(()))
     }
-
-    /// Whether a file's table is of these queues.
-    fn check_table(&self, table: &FileTable) -> Answer<()> {
-        match (self.owners(), table.owners()) {
-            ([own], [its]) if Arc::ptr_eq(own, its) => Ok(()),
-            _ => {
-                let owner = table.owners().first().map_or_else(String::new, ToString::to_string);
-                Err(Failure::argument(
-                    "file",
-                    format!("of {owner}"),
-                    "must be a table for the queues of the cache",
-                ))
-            }
-        }
-    }
 }
 
 /// A cache of pages that kernels share: the kernel argument `warpbell_cache_ref`. Its pages lie in a buffer of what it is
@@ -95,9 +79,9 @@ impl PageCache {
 #[pymethods]
 impl PageCache {
     /// A cache of so many pages of `page_bytes` bytes, of the namespace of `queues`, or of a volume, from block
-    /// `first_block` on; of `file`, the table of one for these queues, the pages of that, for `file_source`. `kept` are the pages that the policy `pinned_set` keeps: the first, and the one behind the last.
+    /// `first_block` on. `kept` are the pages that the policy `pinned_set` keeps: the first, and the one behind the last.
     #[new]
-    #[pyo3(signature = (queues, *, pages, page_bytes=None, first_block=None, timeout=None, kept=None, file=None))]
+    #[pyo3(signature = (queues, *, pages, page_bytes=None, first_block=None, timeout=None, kept=None))]
     fn new(
         queues: &Bound<'_, PyAny>,
         pages: &Bound<'_, PyAny>,
@@ -105,7 +89,6 @@ impl PageCache {
         first_block: Option<&Bound<'_, PyAny>>,
         timeout: Option<&Bound<'_, PyAny>>,
         kept: Option<&Bound<'_, PyAny>>,
-        file: Option<&Bound<'_, FileTable>>,
     ) -> PyResult<PageCache> {
         let base = Base::of(queues)?;
         let mut spec = PageCacheSpec::new().lines(args::within("pages", pages, 1, 1 << 30)? as u32);
@@ -125,13 +108,7 @@ impl PageCache {
             }
             spec = spec.kept(kept);
         }
-        let cache = base.with(|target, shape| match file {
-            None => Ok(warpbell::PageCache::new(target, shape, &spec)?),
-            Some(file) => {
-                base.check_table(file.get())?;
-                Ok(warpbell::PageCache::of_file(target, file.get().table(), &spec)?)
-            }
-        })?;
+        let cache = base.with(|target, shape| Ok(warpbell::PageCache::new(target, shape, &spec)?))?;
         Ok(PageCache { cache: Own::new(Arc::new(cache)), base })
     }
 

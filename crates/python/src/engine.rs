@@ -3,7 +3,6 @@
 //!
 //! Nobody holds the queue's lock while a future ends, or while memory is let go of: either may run what takes it again.
 
-mod gather;
 mod progress;
 mod spread;
 mod worker;

@@ -11,7 +11,6 @@ mod device;
 mod engine;
 mod error;
 mod export;
-mod file;
 mod foreign;
 mod future;
 mod home;
@@ -49,8 +48,6 @@ fn _warpbell(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<lease::Lease>()?;
     module.add_class::<volume::Volume>()?;
     module.add_class::<volume::VolumeBuffer>()?;
-    module.add_class::<file::File>()?;
-    module.add_class::<file::FileTable>()?;
     module.add_class::<cache::PageCache>()?;
     module.add_class::<cache::TileSchedule>()?;
     module.add_function(wrap_pyfunction!(open::open, module)?)?;

@@ -18,7 +18,6 @@ use crate::buffer::{Buffer, BufferCore};
 use crate::cache::{PageCache, TileSchedule};
 use crate::device;
 use crate::error::{Answer, Failure};
-use crate::file::FileTable;
 use crate::home::Own;
 use crate::launch::{Launch, LaunchCore};
 use crate::lease::{Lease, LeaseCore};
@@ -209,9 +208,6 @@ fn kept_of_queues(over: &Over, argument: &Bound<'_, PyAny>) -> Answer<Option<Kep
     } else if let Ok(cache) = argument.cast::<PageCache>() {
         over.check_owner("page cache", cache.get().owners())?;
         return Ok(Some(Kept::Memory { _memory: cache.get().memory()? }));
-    } else if let Ok(table) = argument.cast::<FileTable>() {
-        over.check_owner("file table", table.get().owners())?;
-        return Ok(Some(Kept::Memory { _memory: table.get().memory()? }));
     } else if let Ok(tiles) = argument.cast::<TileSchedule>() {
         over.check_owner("tile schedule", tiles.get().owners())?;
         return Ok(Some(Kept::Memory { _memory: tiles.get().memory()? }));

@@ -1,6 +1,5 @@
 //! An open SSD: what it is, its memory, and its reads and writes.
 
-use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -15,7 +14,6 @@ use crate::buffer::{Buffer, BufferCore};
 use crate::device;
 use crate::engine::{Engine, Transfer, Used};
 use crate::error::{Answer, Failure, Kind, at_exit};
-use crate::file::{self, File};
 use crate::foreign::{self, Pages};
 use crate::future::Future;
 use crate::home::{Home, Own};
@@ -207,9 +205,9 @@ pub(crate) struct Ssd {
 }
 
 impl Ssd {
-    /// The buffer of a request to an SSD, and which part of it: from where, and how many bytes.
-    pub(crate) fn part(
-        ssd: &Arc<SsdCore>,
+    /// The buffer of a request, and which part of it: from where, and how many bytes.
+    fn part(
+        &self,
         buffer: &Bound<'_, PyAny>,
         at: Option<&Bound<'_, PyAny>>,
         nbytes: Option<&Bound<'_, PyAny>>,
@@ -219,8 +217,8 @@ impl Ssd {
             Failure::argument_type("buffer", buffer, limit)
         })?;
         let core = given.get().core.clone();
-        if !Arc::ptr_eq(core.ssd(), ssd) {
-            let (owner, other) = (&core.ssd().name, &ssd.name);
+        if !Arc::ptr_eq(core.ssd(), &self.core) {
+            let (owner, other) = (&core.ssd().name, &self.core.name);
             let text = format!("{core}: belongs to {owner}, which maps it, and not to {other}");
             return Err(Failure::new(Kind::Argument, text).into());
         }
@@ -353,7 +351,7 @@ impl Ssd {
         nbytes: Option<&Bound<'_, PyAny>>,
         stream: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Future> {
-        self.transfer(IoOp::Read, offset, Ssd::part(&self.core, buffer, at, nbytes)?, stream)
+        self.transfer(IoOp::Read, offset, self.part(buffer, at, nbytes)?, stream)
     }
 
     /// Begins to write `nbytes` bytes of the buffer (all that it has from `at` on) to byte `offset` of the
@@ -367,7 +365,7 @@ impl Ssd {
         nbytes: Option<&Bound<'_, PyAny>>,
         stream: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Future> {
-        self.transfer(IoOp::Write, offset, Ssd::part(&self.core, buffer, at, nbytes)?, stream)
+        self.transfer(IoOp::Write, offset, self.part(buffer, at, nbytes)?, stream)
     }
 
     /// Bytes from `offset` on. Waits for the SSD; calls take turns.
@@ -398,31 +396,6 @@ impl Ssd {
         let lba = Lba(offset / self.core.block);
         let written = py.detach(|| open.ssd.write(Some(self.core.nsid), lba, from));
         Ok(written.map_err(Failure::from)?)
-    }
-
-    /// A file of the file system on the SSD, which no kernel has mounted, by its absolute path: ext4, or a catalogue.
-    /// `partition` has the file system where there are partitions: a number, PARTUUID or label. `manifest` is the path of
-    /// what `warpbell files capture` wrote, in place of the file system. `allow_dirty` reads a file system that was not
-    /// unmounted, without what its journal has.
-    #[pyo3(signature = (path, *, manifest=None, partition=None, allow_dirty=false))]
-    fn open_file(
-        &self,
-        py: Python<'_>,
-        path: &Bound<'_, PyAny>,
-        manifest: Option<PathBuf>,
-        partition: Option<&Bound<'_, PyAny>>,
-        allow_dirty: bool,
-    ) -> PyResult<File> {
-        let text = |name: &str, value: &Bound<'_, PyAny>, rule: &str| -> Answer<String> {
-            value.extract().map_err(|_| Failure::argument_type(name, value, rule))
-        };
-        let path = text("path", path, "must be text, such as /data/a.bin")?;
-        // Partitions are numbered, too.
-        let partition = partition.map(|value| match value.extract::<u32>() {
-            Ok(number) => Ok(number.to_string()),
-            Err(_) => text("partition", value, "must be a number, a PARTUUID or a label"),
-        });
-        Ok(file::open(py, &self.core, &path, (manifest, partition.transpose()?, allow_dirty))?)
     }
 
     /// Makes what was written before durable: waits for the writes in flight, then for the SSD.

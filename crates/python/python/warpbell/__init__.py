@@ -11,8 +11,6 @@ from __future__ import annotations
 from ._bench import BenchResult, bench
 from ._warpbell import (
     Buffer,
-    File,
-    FileTable,
     Future,
     Launch,
     Lease,
@@ -62,8 +60,6 @@ __all__ = [
     "DeviceError",
     "Error",
     "ExportedError",
-    "File",
-    "FileTable",
     "Future",
     "KernelError",
     "Launch",

@@ -11,7 +11,7 @@ from typing import Any
 
 from ._checks import one_of, type_name, whole
 from ._memory import Pool
-from ._space import CHUNK_BYTES, LAYOUTS, FileSpace, Space
+from ._space import CHUNK_BYTES, LAYOUTS, Space
 from ._warpbell import Ssd
 from ._warpbell import open as open_ssd
 from .errors import ArgumentError, ArgumentTypeError
@@ -23,16 +23,12 @@ _ALL: weakref.WeakSet[Drives] = weakref.WeakSet()
 _INHERITED: list[Any] = []
 
 
-# What of the options is for the file, where one is named.
-_OF_FILES = ("manifest", "partition", "allow_dirty")
-
-
 class Opened:
-    """Open SSDs, or a file on one, as one space, and memory for them."""
+    """Open SSDs as one space, and memory for them."""
 
-    def __init__(self, ssds: Sequence[Ssd], space: Space | FileSpace) -> None:
+    def __init__(self, ssds: Sequence[Ssd], layout: str, chunk_bytes: int) -> None:
         self.ssds = list(ssds)
-        self.space = space
+        self.space = Space([(ssd.nbytes, ssd.block_size) for ssd in ssds], layout, chunk_bytes)
         self.pool = Pool(self.ssds)
 
 
@@ -56,9 +52,6 @@ class Drives:
         self.layout = one_of("layout", layout, LAYOUTS)
         self.chunk_bytes = whole("chunk_bytes", chunk_bytes, 1)
         self._options = dict(options or {})
-        named = [name for name, ssd in zip(self.names, given) if isinstance(ssd, str) and "#/" in name]
-        if named and len(given) > 1:
-            raise ArgumentError(f"ssds {named[0]}: names a file, which lies on one SSD; name it alone")
         self._given: list[Ssd | None] = [None if isinstance(ssd, str) else ssd for ssd in given]
         self._start()
 
@@ -76,33 +69,15 @@ class Drives:
             return opened
         with self._lock:
             if self._opened is None:
-                self._opened = self._open_all()
+                self._opened = Opened([self._open(*each) for each in zip(self.names, self._given)], self.layout, self.chunk_bytes)
             return self._opened
-
-    @property
-    def file(self) -> str | None:
-        """The path of the file, where one is named: what stands behind the first `#`, where a `/` follows it."""
-        at = self.names[0].find("#/")
-        return self.names[0][at + 1 :] if at >= 0 and self._given[0] is None else None
-
-    def _open_all(self) -> Opened:
-        path = self.file
-        if path is not None:
-            options = {name: self._options[name] for name in _OF_FILES if name in self._options}
-            ssd = self._open(self.names[0][: -len(path) - 1], None)
-            return Opened([ssd], FileSpace(ssd.open_file(path, **options)))
-        ssds = [self._open(*each) for each in zip(self.names, self._given)]
-        return Opened(ssds, Space([(ssd.nbytes, ssd.block_size) for ssd in ssds], self.layout, self.chunk_bytes))
 
     def _open(self, name: str, given: Ssd | None) -> Ssd:
         if given is not None:
             return given
         if self._forked:
             _check_shared(name)
-        options = self._options
-        if self.file is not None:
-            options = {name: value for name, value in options.items() if name not in _OF_FILES}
-        ssd = open_ssd(name, **options)
+        ssd = open_ssd(name, **self._options)
         self._own.append(ssd)
         return ssd
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import bisect
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ._checks import one_of, whole
-from ._warpbell import File
 from .errors import ArgumentError
 
 LAYOUTS = ("stripe", "concatenate")
@@ -74,29 +72,6 @@ class Space:
         region = next(region for region in reversed(self._regions) if region.first_chunk <= chunk)
         row, turn = divmod(chunk - region.first_chunk, len(region.members))
         return region.members[turn], (region.first_row + row) * self.chunk_bytes + inside
-
-
-class FileSpace:
-    """The bytes of a file on one SSD. Only what lies on the SSD can be read: holes are refused by name."""
-
-    def __init__(self, file: File) -> None:
-        self.name = f"{file.ssd.name}#{file.path}"
-        self.block_size, self.nbytes = file.ssd.block_size, file.size
-        self._extents = file.extents
-        self._begins = [offset for offset, _, _ in self._extents]
-
-    def pieces(self, begin: int, end: int) -> Iterator[Piece]:
-        """Where bytes `begin` to `end` lie, in their order; the last may be any of the last block."""
-        if end > -(-self.nbytes // self.block_size) * self.block_size:
-            raise ArgumentError(f"offset {begin} and {end - begin} bytes: {self.name} has {self.nbytes} bytes")
-        while begin < end:
-            index = bisect.bisect_right(self._begins, begin) - 1
-            offset, at, nbytes = self._extents[index] if index >= 0 else (0, 0, 0)
-            left = min(offset + nbytes, end) - begin
-            if left <= 0:
-                raise ArgumentError(f"offset {begin} of {self.name}: is in a hole; copy the file without (cp --sparse=never)")
-            yield Piece(0, at + begin - offset, left, begin)
-            begin += left
 
 
 def _striped(chunks: Sequence[int]) -> list[_Region]:

@@ -33,8 +33,6 @@ class Stream:
     """Bytes from `offset` on, which must be a multiple of the block size. What lies behind the last byte stays."""
 
     def __init__(self, drives: Drives, offset: int) -> None:
-        if drives.file is not None:
-            raise ArgumentError(f"ssds {drives.names[0]}: a file is only read")
         self._opened = drives.open()
         block = self._opened.space.block_size
         if offset % block:

@@ -68,14 +68,6 @@ class Ssd:
     def read(self, offset: SupportsIndex, nbytes: SupportsIndex) -> bytes: ...
     def write(self, offset: SupportsIndex, data: SupportsBuffer) -> None: ...
     def flush(self) -> None: ...
-    def open_file(
-        self,
-        path: str,
-        *,
-        manifest: str | os.PathLike[str] | None = None,
-        partition: SupportsIndex | str | None = None,
-        allow_dirty: bool = False,
-    ) -> File: ...
     def attach(
         self,
         target: str = "cpu",
@@ -239,34 +231,6 @@ class VolumeBuffer(Buffer):
     def __warpbell_reference__(self) -> bytes: ...
 
 @final
-class File:
-    @property
-    def path(self) -> str: ...
-    @property
-    def size(self) -> int: ...
-    @property
-    def extents(self) -> list[tuple[int, int, int]]: ...
-    @property
-    def ssd(self) -> Ssd: ...
-    def read_into(
-        self,
-        buffer: Buffer,
-        offset: SupportsIndex,
-        *,
-        at: SupportsIndex | None = None,
-        nbytes: SupportsIndex | None = None,
-        stream: object = None,
-    ) -> Future: ...
-    def read(self, offset: SupportsIndex, nbytes: SupportsIndex) -> bytes: ...
-
-@final
-class FileTable:
-    def __new__(cls, queues: Queues, file: File) -> Self: ...
-    @property
-    def size(self) -> int: ...
-    def __warpbell_reference__(self) -> bytes: ...
-
-@final
 class PageCache:
     def __new__(
         cls,
@@ -277,7 +241,6 @@ class PageCache:
         first_block: SupportsIndex | None = None,
         timeout: float | None = None,
         kept: tuple[SupportsIndex, SupportsIndex] | None = None,
-        file: FileTable | None = None,
     ) -> Self: ...
     @property
     def buffer_bytes(self) -> int: ...
