@@ -183,8 +183,8 @@ static void refusals(void) {
     FAILS(warpbell_file_open(ssd, "/data/none", NULL, &file), WARPBELL_ERROR_INVALID, "there is no \"none\"");
     THAT(file == NULL);
     FAILS(warpbell_file_open(ssd, "/data", NULL, &file), WARPBELL_ERROR_INVALID, "/data: it is a folder");
-    FAILS(warpbell_file_open(ssd, NULL, NULL, &file), WARPBELL_ERROR_INVALID, "path: NULL");
-    FAILS(warpbell_file_open(ssd, "/data/words", NULL, NULL), WARPBELL_ERROR_INVALID, "file: NULL");
+    FAILS(warpbell_file_open(ssd, NULL, NULL, &file), WARPBELL_ERROR_INVALID, "path: is NULL");
+    FAILS(warpbell_file_open(ssd, "/data/words", NULL, NULL), WARPBELL_ERROR_INVALID, "file: is NULL");
     FAILS(warpbell_file_open(NULL, "/data/words", NULL, &file), WARPBELL_ERROR_HANDLE, "ssd: NULL");
     chosen.nsid = 2;
     FAILS(warpbell_file_open(ssd, "/data/words", &chosen, &file), WARPBELL_ERROR_REFUSED,
@@ -219,7 +219,7 @@ int main(int argc, char** argv) {
     OK(warpbell_program_compile("cpu", "files.cu", SOURCE, NULL, &program));
     OK(warpbell_file_open(ssd, "/data/words", NULL, &file));
     by_the_host(file);
-    FAILS(warpbell_queues_file(queues, file, NULL), WARPBELL_ERROR_INVALID, "table: NULL");
+    FAILS(warpbell_queues_file(queues, file, NULL), WARPBELL_ERROR_INVALID, "table: is NULL");
     OK(warpbell_queues_file(queues, file, &table));
     elsewhere(device, file);
     refusals();
