@@ -86,7 +86,6 @@ pub fn writable_file(
         let why = "a write to one member of an array damages the array";
         return Err(of(ssd, Error::refused(format!("{member} at the end"), why)));
     }
-    drop(source);
     let part = Part::new(ssd, nsid, args)?;
     let found = part.file_system(|files| files.writable(path))?;
     let writable = found.moved(part.space.start()).map_err(|error| of(ssd, error))?;

@@ -56,8 +56,8 @@ impl QueuesCore {
         let mailbox = attachment.target().shared(size_of::<Mailbox>())?;
         mailbox.window().write(0, Mailbox::new().as_bytes()).map_err(warpbell::Error::from)?;
         let (handed, launches, users) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let state = RwLock::new(Some(Attached { attachment, mailbox }));
         let target = attachment.target().target();
+        let state = RwLock::new(Some(Attached { attachment, mailbox }));
         let core = QueuesCore { ssd: ssd.clone(), target, state, handed, launches, users };
         let core = Arc::new(core);
         // Dropped where the SSD was closed meanwhile.
