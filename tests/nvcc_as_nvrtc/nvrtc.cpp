@@ -1,6 +1,6 @@
 // A libnvrtc.so.13 whose compiler is nvcc, for WARPBELL_NVRTC: so that whatever NVRTC would compile, programs
-// of users among it, runs as nvcc's PTX on the PTX machine. scripts/lib/in-ptx-kind builds it. $NVCC_AS_NVRTC:
-// the nvcc. PTX alone.
+// of users among it, runs as nvcc's PTX on the PTX machine. scripts/lib/in-ptx-kind builds it.
+// $NVCC_AS_NVRTC: the nvcc. PTX alone.
 #include <unistd.h>
 
 #include <cstdio>

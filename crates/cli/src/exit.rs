@@ -197,7 +197,7 @@ mod tests {
             (&["bench", "--queues", "65536"], "--queues '65536': 65536 is not in 0..=65535"),
             (&["bench", "--runtime", "3d"], "--runtime: duration '3d': expected"),
             (&["bench", "--axis", "bs"], "--axis bs: expected NAME="),
-            (&["write", "soft:size=1m"], "the following required arguments were not provided: --lba"),
+            (&["report"], "the following required arguments were not provided: <FILE>"),
             (&["bench", "--numjobs", "4"], "--numjobs is fio's: queues are --queues N"),
             (&["bench", "--numjobs=4"], "--numjobs is fio's: queues are --queues N"),
             (&["frobnicate"], "unrecognized subcommand 'frobnicate'"),

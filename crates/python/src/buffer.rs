@@ -20,7 +20,7 @@ use crate::queues::QueuesCore;
 use crate::ssd::SsdCore;
 
 pub(crate) use held::{Buffers, Handed, Maker, Mapped, still_mapped};
-use held::{Held, Plain};
+use held::{Held, Lost, Plain};
 
 /// What is behind a buffer. Views, I/O and launches keep it.
 pub(crate) struct BufferCore {
@@ -69,18 +69,6 @@ pub(crate) struct Export {
 pub(crate) struct Use {
     core: Arc<BufferCore>,
     memory: warpbell::Buffer,
-}
-
-/// Memory of I/O that is over, which the controller may still use. Not the buffer, which keeps the SSD.
-struct Lost {
-    count: Arc<AtomicUsize>,
-    _memory: warpbell::Buffer,
-}
-
-impl Drop for Lost {
-    fn drop(&mut self) {
-        self.count.fetch_sub(1, Ordering::Release);
-    }
 }
 
 impl BufferCore {

@@ -137,6 +137,18 @@ impl Drop for Handed {
     }
 }
 
+/// Memory of I/O that is over, which the controller may still use. Not the buffer, which keeps the SSD.
+pub(super) struct Lost {
+    pub(super) count: Arc<AtomicUsize>,
+    pub(super) _memory: warpbell::Buffer,
+}
+
+impl Drop for Lost {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, Ordering::Release);
+    }
+}
+
 /// Buffers that were made, and may be open.
 #[derive(Default)]
 pub(crate) struct Buffers(Mutex<(Vec<Weak<BufferCore>>, usize)>);

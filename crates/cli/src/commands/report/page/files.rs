@@ -59,6 +59,6 @@ mod tests {
         assert_eq!(free("a: IOPS/by bs & iodepth", &mut taken), "a-iops-by-bs-iodepth.svg");
         assert_eq!(free("path: latency/us", &mut taken), "path-latency-us-2.svg");
         assert_eq!(free("µ: Ω", &mut taken), "picture.svg");
-        assert_eq!(free(&"axis=1 ".repeat(100), &mut taken).len(), 119 + ".svg".len());
+        assert_eq!(free(&"axis=1 ".repeat(100), &mut taken).len(), 120 + ".svg".len());
     }
 }
