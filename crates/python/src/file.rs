@@ -30,13 +30,12 @@ pub(crate) struct File {
     map: FileMap,
 }
 
+/// The transfers of a read, and what of the buffer is zeroes: where, and how many.
+type Plan = (Vec<Transfer>, Vec<(u64, u64)>);
+
 impl File {
-    /// The transfers of a read, and what of the buffer is zeroes: where, and how many.
-    fn plan(
-        &self,
-        buffer: &Arc<BufferCore>,
-        (offset, at, nbytes): (u64, u64, u64),
-    ) -> Answer<(Vec<Transfer>, Vec<(u64, u64)>)> {
+    /// How to read a part of the file.
+    fn plan(&self, buffer: &Arc<BufferCore>, (offset, at, nbytes): (u64, u64, u64)) -> Answer<Plan> {
         let (block, end) = (self.ssd.block, offset.saturating_add(nbytes).min(self.map.size()));
         let (mut transfers, mut zeroes, mut next) = (Vec::new(), Vec::new(), at);
         for piece in self.map.pieces(offset, end - offset).map_err(warpbell::Error::from)? {

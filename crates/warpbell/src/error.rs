@@ -59,7 +59,7 @@ pub enum Error {
     Doorbell(#[from] DoorbellError),
     /// A file of an SSD.
     #[error(transparent)]
-    File(FileError),
+    File(Box<FileError>),
     /// Doorbells that kernels cannot ring.
     #[error("doorbells of {device} for kernels: {reason}")]
     Doorbells {
@@ -194,9 +194,9 @@ impl From<FileError> for Error {
         match error {
             FileError::Io { action, offset, bytes, source } => match source.downcast::<Error>() {
                 Ok(own) => *own,
-                Err(source) => Error::File(FileError::Io { action, offset, bytes, source }),
+                Err(source) => Error::File(Box::new(FileError::Io { action, offset, bytes, source })),
             },
-            other => Error::File(other),
+            other => Error::File(Box::new(other)),
         }
     }
 }
@@ -231,8 +231,11 @@ impl Error {
             Error::Soft(SoftError::Open { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => 2,
             Error::Soft(SoftError::Locked { .. } | SoftError::Busy { .. }) => 3,
             Error::Kernels(warpbell_kernels::Error::TooManyBlocks { .. }) => 2,
-            Error::File(FileError::Absent { .. } | FileError::Argument { .. }) => 2,
-            Error::File(FileError::Refused { .. }) => 3,
+            Error::File(error) => match **error {
+                FileError::Absent { .. } | FileError::Argument { .. } => 2,
+                FileError::Refused { .. } => 3,
+                _ => 1,
+            },
             Error::Refused { .. } | Error::Vfio(VfioError::Owned { .. }) => 3,
             Error::Missing { .. } | Error::Doorbells { .. } | Error::User(UserError::Connect { .. }) => 4,
             Error::Vfio(VfioError::NotBound { .. }) => 4,
