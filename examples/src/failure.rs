@@ -10,10 +10,10 @@ use warpbell_workload::permission::PermissionError;
 pub enum Failure {
     /// The library.
     #[error(transparent)]
-    Warpbell(#[from] warpbell::Error),
+    Warpbell(Box<warpbell::Error>),
     /// Reading or writing blocks by the host.
     #[error(transparent)]
-    Blocks(#[from] RunError),
+    Blocks(Box<RunError>),
     /// A write that nobody permitted.
     #[error(transparent)]
     Permission(#[from] PermissionError),
@@ -59,6 +59,18 @@ pub enum Failure {
     Wrong(String),
 }
 
+impl From<warpbell::Error> for Failure {
+    fn from(error: warpbell::Error) -> Failure {
+        Failure::Warpbell(Box::new(error))
+    }
+}
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Failure {
+        Failure::Blocks(Box::new(error))
+    }
+}
+
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Failure {
         Failure::Data(error.into())
@@ -75,10 +87,14 @@ impl Failure {
     pub fn exit_code(&self) -> u8 {
         match self {
             Failure::Warpbell(error) => error.exit_code(),
-            Failure::Blocks(RunError::Warpbell(error))
-            | Failure::Permission(PermissionError::Name(error)) => error.exit_code(),
+            Failure::Blocks(error) => match &**error {
+                RunError::Warpbell(error) => error.exit_code(),
+                RunError::Job(_) => 2,
+                _ => 1,
+            },
+            Failure::Permission(PermissionError::Name(error)) => error.exit_code(),
             Failure::Permission(PermissionError::Refused { .. }) => 3,
-            Failure::Blocks(RunError::Job(_)) | Failure::Usage { .. } => 2,
+            Failure::Usage { .. } => 2,
             Failure::Data(warpbell_data::Error::Size { .. }) => 2,
             Failure::File { .. } => 2,
             _ => 1,

@@ -9,16 +9,9 @@ import sys
 PREFIXES = ("LICEN", "COPYING", "NOTICE", "UNLICENSE", "COPYRIGHT")
 
 
-def host():
-    """The platform that is built for."""
-    shown = subprocess.run(["rustc", "-vV"], check=True, capture_output=True, text=True).stdout
-    return next(line.removeprefix("host: ") for line in shown.splitlines() if line.startswith("host: "))
-
-
-def linked(packages, feature=None):
-    """Name and version of each crate that these packages are linked of, with this feature of one of them."""
+def linked(packages):
+    """Name and version of each crate that these packages are linked of."""
     chosen = [argument for package in packages for argument in ("-p", package)]
-    chosen += ["--features", feature] if feature else []
     shown = subprocess.run(
         ["cargo", "tree", "--offline", "-e", "normal", "--prefix", "none", "--format", "{p}", *chosen],
         check=True,
@@ -36,14 +29,10 @@ def texts_of(crate):
     return [file.read_text(errors="replace").strip() for file in files]
 
 
-def text(packages, feature):
-    """Each crate of others with its licence, those last that only `feature` brings; then each text once, with the crates
-    that it is of."""
-    # Crates that only the feature brings may not be on this machine yet: they are fetched as Cargo.lock has them.
-    about = ["cargo", "metadata", "--locked", "--features", feature, "--filter-platform", host(), "--format-version", "1"]
-    shown = subprocess.run(about, check=True, capture_output=True)
-    plain = linked(packages)
-    wanted = plain | linked(packages, feature)
+def text(packages):
+    """Each crate of others with its licence, then each text once, with the crates that it is of."""
+    wanted = linked(packages)
+    shown = subprocess.run(["cargo", "metadata", "--offline", "--format-version", "1"], check=True, capture_output=True)
     crates = [crate for crate in json.loads(shown.stdout)["packages"] if crate["source"]]
     crates = [crate for crate in crates if (crate["name"], f"v{crate['version']}") in wanted]
     users = collections.defaultdict(list)
@@ -51,10 +40,7 @@ def text(packages, feature):
         for licence in texts_of(crate):
             users[licence].append(crate["name"])
     lines = ["Warpbell is linked of these crates.", ""]
-    named = [(crate, f"{crate['name']} {crate['version']}: {crate['license']}") for crate in crates]
-    lines += [line for crate, line in named if (crate["name"], f"v{crate['version']}") in plain]
-    lines += ["", f"Where it is built with the feature {feature}, it is linked of these, too.", ""]
-    lines += [line for crate, line in named if (crate["name"], f"v{crate['version']}") not in plain]
+    lines += [f"{crate['name']} {crate['version']}: {crate['license']}" for crate in crates]
     for licence, names in users.items():
         lines += ["", "-" * 80, "Of " + ", ".join(names) + ":", "", licence]
     return "\n".join([*lines, ""])

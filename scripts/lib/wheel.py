@@ -95,7 +95,7 @@ def main():
     files = [*sources(), ("warpbell/_warpbell.abi3.so", stripped(module)), (program, stripped(command))]
     files += [built for folder_of_layer in layer for built in flat_layer(folder_of_layer)]
     files += [(f"{info}/licenses/{name}", (ROOT / name).read_bytes()) for name in LICENSES[:2]]
-    files.append((f"{info}/licenses/{LICENSES[2]}", third_party.text(["warpbell-python", "warpbell-cli"], "warpbell-cli/s3").encode()))
+    files.append((f"{info}/licenses/{LICENSES[2]}", third_party.text(["warpbell-python", "warpbell-cli"]).encode()))
     files.append((f"{info}/METADATA", metadata(project, version)))
     files.append((f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: warpbell\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()))
     files.append((f"{info}/RECORD", record_of(files, f"{info}/RECORD")))
