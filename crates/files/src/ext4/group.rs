@@ -3,7 +3,7 @@
 use super::Ext4;
 use super::superblock::crc;
 use crate::bytes::{halves, le16, le32};
-use crate::{Error, FileMap};
+use crate::{Error, Extent, FileMap};
 
 /// A group's flag: its inodes were never written.
 const INODES_UNUSED: u16 = 1;
@@ -69,39 +69,34 @@ impl Ext4<'_> {
     }
 
     /// Refuses a file that has a block of the file system's own, or one block twice: on a damaged file system a write to the
-    /// file would change something else. Blocks of other files and of the journal are not looked for.
+    /// file would change something else. Blocks of other files, of the journal, and of descriptors that lie in their own
+    /// groups (meta_bg) are not looked for.
     pub(super) fn refuse_reserved(&self, map: &FileMap, name: &str) -> Result<(), Error> {
-        let block = self.superblock.block;
-        let mut taken: Vec<(u64, u64, &str)> = self.reserved()?;
-        taken.extend(map.extents().iter().map(|one| (one.at / block, (one.at + one.bytes) / block, name)));
-        taken.sort_unstable();
-        let mut last = (0, 0, "");
-        for next in taken {
-            let ((begin, end, whose), (_, before, other)) = (next, last);
-            // What is the file system's own may meet where copies of the superblock lie.
-            if begin < before && [whose, other].contains(&name) {
-                let reason = format!("block {begin} belongs to {other} and to {whose}");
-                return Err(Error::damaged(name, reason));
-            }
-            if end > before {
-                last = next;
-            }
-        }
-        Ok(())
-    }
-
-    /// Blocks that the file system keeps for itself: first, end, and what they are.
-    fn reserved(&self) -> Result<Vec<(u64, u64, &'static str)>, Error> {
         let about = &self.superblock;
-        let table = about.table_blocks();
-        let mut all = vec![(0, about.descriptors_end(), "the superblock and group descriptors")];
+        let blocks = |one: &Extent| (one.at / about.block, (one.at + one.bytes) / about.block);
+        let mut own: Vec<(u64, u64)> = map.extents().iter().map(blocks).collect();
+        own.sort_unstable();
+        let shared = |block: u64, whose: &str| {
+            Err(Error::damaged(name, format!("block {block} belongs to {name} and to {whose}")))
+        };
+        if let Some(twice) = own.windows(2).find(|pair| pair[1].0 < pair[0].1) {
+            return shared(twice[1].0, name);
+        }
+        let check = |begin: u64, count: u64, whose: &str| {
+            let next = own.get(own.partition_point(|(_, end)| *end <= begin));
+            match next.filter(|(first, _)| *first < begin.saturating_add(count)) {
+                Some((first, _)) => shared(begin.max(*first), whose),
+                None => Ok(()),
+            }
+        };
+        check(0, about.descriptors_end(), "the superblock and group descriptors")?;
         for group in 0..about.groups() {
             let Group { block_bitmap, inode_bitmap, inode_table, .. } = self.group(group)?;
-            all.push((block_bitmap, block_bitmap + 1, "a bitmap of blocks"));
-            all.push((inode_bitmap, inode_bitmap + 1, "a bitmap of inodes"));
-            all.push((inode_table, inode_table.saturating_add(table), "a table of inodes"));
+            check(block_bitmap, 1, "a bitmap of blocks")?;
+            check(inode_bitmap, 1, "a bitmap of inodes")?;
+            check(inode_table, about.table_blocks(), "a table of inodes")?;
         }
-        Ok(all)
+        Ok(())
     }
 }
 

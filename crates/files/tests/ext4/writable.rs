@@ -100,3 +100,12 @@ fn blocks_of_the_file_system_itself_are_refused() {
     let said = writable(&image).unwrap_err().to_string();
     assert!(said.contains(&format!("block {own} belongs to ext4 inode ")), "{said}");
 }
+
+#[test]
+fn a_bitmap_beyond_all_blocks_is_no_overflow() {
+    let mut image = image(&["-b", "1024", "-O", "^metadata_csum,^uninit_bg,64bit"], &[]);
+    for half in [2048, 2048 + 0x20] {
+        image.bytes[half..half + 4].fill(0xff);
+    }
+    assert!(writable(&image).unwrap().pieces(0, 512, 512).is_ok());
+}
