@@ -26,10 +26,9 @@ impl<'a> Part<'a> {
         let (start, bytes) = match &args.partition {
             None => (0, source.bytes()),
             Some(name) => {
-                let found = chosen(&source, name).map_err(|error| of(ssd, error))?;
-                if let Some(member) = member_of_array(&source).map_err(|error| of(ssd, error))? {
-                    let why = "if the partition table is the array's, a member has parts of files only";
-                    eprintln!("warning: {}: {member} at the end: {why}", ssd.name());
+                let (found, warnings) = partition::chosen(&source, name).map_err(|error| of(ssd, error))?;
+                for warning in warnings {
+                    eprintln!("warning: {}: {warning}", ssd.name());
                 }
                 (found.start, found.bytes)
             }
@@ -116,16 +115,6 @@ pub fn named_file(
     // The queue that found the file is not needed any more, and SSDs have few.
     ssd.delete_host_queues()?;
     Ok(Some(NamedFile { name, map, writable: None }))
-}
-
-/// The partition of that name.
-fn chosen(source: &SsdSource<'_>, name: &str) -> Result<partition::Entry, Error> {
-    let none = || Error::absent(format!("partition {name}"), "there is no partition table");
-    let table = partition::table(source)?.ok_or_else(none)?;
-    if let Some(warning) = &table.warning {
-        eprintln!("warning: {}: {warning}", source.ssd().name());
-    }
-    table.find(name).cloned()
 }
 
 /// What was wrong, and with which device.

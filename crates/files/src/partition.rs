@@ -45,6 +45,19 @@ pub struct Table {
     pub warning: Option<String>,
 }
 
+/// The partition of that name, and what whoever reads it should know.
+///
+/// # Errors
+/// Names that no partition has, sources without a partition table, and as for [`table`].
+pub fn chosen(source: &dyn Source, name: &str) -> Result<(Entry, Vec<String>), Error> {
+    let none = || Error::absent(format!("partition {name}"), "there is no partition table");
+    let table = table(source)?.ok_or_else(none)?;
+    let entry = table.find(name)?.clone();
+    let why = "if the partition table is the array's, a member has parts of files only";
+    let member = crate::member_of_array(source)?.map(|member| format!("{member} at the end: {why}"));
+    Ok((entry, table.warning.into_iter().chain(member).collect()))
+}
+
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<String> = self.entries.iter().map(ToString::to_string).collect();

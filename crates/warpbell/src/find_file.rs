@@ -3,9 +3,7 @@
 use std::path::PathBuf;
 
 use warpbell_files::manifest::{Identity, Manifest};
-use warpbell_files::{
-    FileMap, OpenOptions as FileSystemOptions, Partition, Source, member_of_array, partition, read_file,
-};
+use warpbell_files::{FileMap, OpenOptions as FileSystemOptions, Partition, Source, partition, read_file};
 use warpbell_hw::Nsid;
 
 use crate::{Error, Ssd, SsdSource};
@@ -70,15 +68,9 @@ impl Ssd {
 
 /// First byte and length of a partition.
 fn part(source: &SsdSource<'_>, name: &str) -> Result<(u64, u64), Error> {
-    let none = || warpbell_files::Error::absent(format!("partition {name}"), "there is no partition table");
-    let table = partition::table(source)?.ok_or_else(none)?;
-    if let Some(warning) = &table.warning {
+    let (found, warnings) = partition::chosen(source, name)?;
+    for warning in warnings {
         tracing::warn!(device = %source.ssd().name(), "{warning}");
-    }
-    let found = table.find(name)?;
-    if let Some(member) = member_of_array(source)? {
-        let why = "if the partition table is the array's, a member has parts of files only";
-        tracing::warn!(device = %source.ssd().name(), "{member} at the end: {why}");
     }
     Ok((found.start, found.bytes))
 }
