@@ -6,7 +6,7 @@
 //!
 //! Environment: `CXX_TARGET` (as crate cc has it, where the target is another), else `WARPBELL_CXX` or `CXX` (compiler),
 //! `WARPBELL_CPU_TARGET=none`, `WARPBELL_SANITIZE=thread|address`, `WARPBELL_NVCC` (a path; `none`: never one),
-//! `WARPBELL_CUBINS=90,100|all`.
+//! `WARPBELL_CUBINS=90,100|all`, `WARPBELL_IMAGES` (an absolute path: where images are kept, for several builds).
 
 #[path = "build/cpu.rs"]
 mod cpu;

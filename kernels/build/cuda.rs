@@ -2,10 +2,13 @@
 //! machines with GPUs. Without an nvcc there are none, and NVRTC compiles at the first use.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs, io, thread};
+
+use lzma_rust2::{LzmaOptions, LzmaWriter};
 
 use crate::find;
 use crate::kept_image::kept_image;
@@ -50,7 +53,7 @@ struct Nvcc {
 
 pub fn build(sources: &Sources, out: &Path) {
     // Not PATH: each change of that would build all again. An nvcc that is new there is found with the next change.
-    for name in ["WARPBELL_NVCC", "WARPBELL_CUBINS", "CUDA_HOME", "CUDA_PATH"] {
+    for name in ["WARPBELL_NVCC", "WARPBELL_CUBINS", "WARPBELL_IMAGES", "CUDA_HOME", "CUDA_PATH"] {
         println!("cargo:rerun-if-env-changed={name}");
     }
     let asked = asked();
@@ -63,7 +66,7 @@ pub fn build(sources: &Sources, out: &Path) {
     assert!(asked.is_empty() || nvcc.is_some(), "{NO_NVCC}");
     let mut images = Vec::new();
     if let Some(nvcc) = &nvcc {
-        images = wanted(sources, &asked, nvcc, out);
+        images = wanted(sources, &asked, nvcc, &kept(out));
         let mut results = compile(sources, &images, nvcc).into_iter();
         images.retain(|image| {
             known(results.next().expect("one each"), Path::new(&image.name()), forced).is_some()
@@ -103,14 +106,25 @@ fn asked() -> Vec<(u32, bool)> {
     }
 }
 
-fn wanted<'a>(sources: &'a Sources, asked: &[(u32, bool)], nvcc: &Nvcc, out: &Path) -> Vec<Image<'a>> {
+/// Where images are kept: with `WARPBELL_IMAGES` in a folder that builds for several targets share.
+fn kept(out: &Path) -> PathBuf {
+    let Some(folder) = env::var_os("WARPBELL_IMAGES").filter(|folder| !folder.is_empty()) else {
+        return out.to_owned();
+    };
+    let folder = PathBuf::from(folder);
+    assert!(folder.is_absolute(), "WARPBELL_IMAGES={}: must be an absolute path", folder.display());
+    fs::create_dir_all(&folder).unwrap_or_else(|error| panic!("WARPBELL_IMAGES={}: {error}", folder.display()));
+    folder
+}
+
+fn wanted<'a>(sources: &'a Sources, asked: &[(u32, bool)], nvcc: &Nvcc, kept: &Path) -> Vec<Image<'a>> {
     let others = asked.iter().copied().filter(|image| *image != (PTX, false));
     let kinds: Vec<_> = [(PTX, false)].into_iter().chain(others).collect();
     let of = |kernel: &'a Source| {
         let hash = sources.cuda_hash(kernel);
         let image = |&(arch, cubin): &(u32, bool)| {
             let mut image = Image { kernel, arch, cubin, path: PathBuf::new() };
-            image.path = out.join(kept_image(&hash, &nvcc.version, &OPTIONS, &image.name()));
+            image.path = kept.join(kept_image(&hash, &nvcc.version, &OPTIONS, &image.name()));
             image
         };
         kinds.iter().map(image).collect::<Vec<_>>()
@@ -152,10 +166,13 @@ fn compile_one(sources: &Sources, image: &Image<'_>, nvcc: &Nvcc) -> Result<(), 
     pack(&unfinished, &image.path).map_err(|error| error.to_string())
 }
 
-/// Programs carry images compressed: they take a fifth of the room.
+/// Programs carry images compressed: they take a tenth of the room, half of what deflate leaves.
 fn pack(made: &Path, image: &Path) -> io::Result<()> {
-    let packed = miniz_oxide::deflate::compress_to_vec(&fs::read(made)?, 9);
-    fs::write(made, packed)?;
+    let content = fs::read(made)?;
+    let size = Some(content.len() as u64);
+    let mut packer = LzmaWriter::new_use_header(Vec::new(), &LzmaOptions::with_preset(9), size)?;
+    packer.write_all(&content)?;
+    fs::write(made, packer.finish()?)?;
     fs::rename(made, image)
 }
 

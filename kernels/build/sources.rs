@@ -61,7 +61,7 @@ impl Sources {
             ("PROBES", "Kernels of one library call each, to be counted, by file name.", &self.probes),
             ("BUDGETS", "What each call of the device library may cost, by file name.", &self.budgets),
         ] {
-            writeln!(text, "/// {doc}\npub const {name}: &[(&str, &str)] = &[").expect("a string grows");
+            writeln!(text, "/// {doc}\npub static {name}: &[(&str, &str)] = &[").expect("a string grows");
             for file in files {
                 writeln!(text, "    ({:?}, include_str!({:?})),", file.name, file.path)
                     .expect("a string grows");

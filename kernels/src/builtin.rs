@@ -4,6 +4,10 @@
 //! carries PTX for `compute_75`, which the driver compiles for whatever GPU it finds (PTX of nvcc 13.0 needs driver 580
 //! or later), and machine code if it was asked for: `WARPBELL_CUBINS=all` for sm_75 to sm_120, or a list.
 
+use std::io::Read as _;
+
+use lzma_rust2::LzmaReader;
+
 use crate::image::Format;
 use crate::toolchain::{CompileError, CudaImage, Variant};
 use crate::{Error, SOURCES};
@@ -19,7 +23,7 @@ pub struct Image {
     pub arch: u32,
     /// The compiler: `nvcc 13.0.88`.
     pub compiler: &'static str,
-    /// The content, compressed (RFC 1951).
+    /// The content, compressed: a file of the format `.lzma`.
     packed: &'static [u8],
 }
 
@@ -34,7 +38,11 @@ impl Image {
 
     /// The content.
     pub fn bytes(&self) -> Vec<u8> {
-        miniz_oxide::inflate::decompress_to_vec(self.packed).expect("the build packed it")
+        let mut content = Vec::new();
+        let unpacked = LzmaReader::new_mem_limit(self.packed, u32::MAX, None)
+            .and_then(|mut reader| reader.read_to_end(&mut content));
+        unpacked.expect("the build packed it");
+        content
     }
 
     /// A name for messages: `bench.sm_90.cubin`.
@@ -46,8 +54,8 @@ impl Image {
     }
 }
 
-/// The images of this build; none where it found no nvcc.
-pub const IMAGES: &[Image] = include!(concat!(env!("OUT_DIR"), "/images.rs"));
+/// The images of this build; none where it found no nvcc. A constant would be in each crate that uses it.
+pub static IMAGES: &[Image] = include!(concat!(env!("OUT_DIR"), "/images.rs"));
 
 /// The oldest compute capability that our kernels run on.
 pub const OLDEST: u32 = 75;

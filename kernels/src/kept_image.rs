@@ -6,7 +6,7 @@ use crate::fnv::Fnv;
 /// Of the image `name`, made by this version of nvcc, with these options, from sources with this hash.
 pub fn kept_image(sources: &str, nvcc: &str, options: &[&str], name: &str) -> String {
     let options = options.iter().fold(Fnv::new(), |hash, option| hash.text(option)).hex();
-    format!("{sources}.{nvcc}.{options}.{name}.deflate")
+    format!("{sources}.{nvcc}.{options}.{name}.lzma")
 }
 
 #[cfg(test)]
