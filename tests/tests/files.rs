@@ -238,6 +238,17 @@ fn scattered(extents: u64) -> FileMap {
     FileMap::new(extents * 2 * BLOCK - 100, list.collect()).unwrap()
 }
 
+/// Nine extents of a block that begin with the file, and one far behind them: one bucket of the table names nearly all.
+fn skewed() -> FileMap {
+    let extent = |(index, offset): (u64, u64)| Extent {
+        offset: offset * BLOCK,
+        at: (90 - 9 * index) * BLOCK,
+        bytes: BLOCK,
+    };
+    let offsets = (0..9).chain([1000]);
+    FileMap::new(1001 * BLOCK, (0..).zip(offsets).map(extent).collect()).unwrap()
+}
+
 /// A block, a hole of three, and a block with a tail.
 fn holed() -> FileMap {
     let extents =
@@ -255,14 +266,16 @@ fn reads_by_offset_are_what_the_host_reads() {
         FileMap::new(9000, single).unwrap(),
         scattered(1000),
         scattered(11_667),
+        skewed(),
     ];
-    assert_eq!(maps.each_ref().map(|map| map.extents().len()), [0, 1, 857, 10_000]);
+    assert_eq!(maps.each_ref().map(|map| map.extents().len()), [0, 1, 857, 10_000, 10]);
     for (map, bytes) in maps.iter().flat_map(|map| [BLOCK, 5 * BLOCK, 16 * BLOCK].map(|bytes| (map, bytes))) {
         let last = map.size().div_ceil(BLOCK) - bytes / BLOCK;
-        // The first, the last with the tail, and any between.
+        // The first, the last with the tail, the next ones, and any between.
         let offsets = std::array::from_fn::<_, 32, _>(|lane| match lane {
             0 => 0,
             1 => last * BLOCK,
+            lane if lane % 2 == 0 => (lane as u64 / 2).min(last) * BLOCK,
             lane => (lane as u64 * 7919 + bytes) % (last + 1) * BLOCK,
         });
         let wrong = disk.wrong(map, &Reads::new(bytes, &offsets));
@@ -376,8 +389,9 @@ fn a_flipped_byte_is_seen_through_pages() {
 type Check = fn(&Disk) -> bool;
 
 /// Switch, and what must fail without the rule.
-const RULES: [(&str, Check); 6] = [
+const RULES: [(&str, Check); 7] = [
     ("FILE_SEAM_CROSSED", |disk| disk.wrong(&scattered(100), &Reads::new(3 * BLOCK, &[0])).is_empty()),
+    ("FILE_BUCKET_SHORT", |disk| disk.wrong(&skewed(), &Reads::new(BLOCK, &[8 * BLOCK])).is_empty()),
     ("FILE_BLOCK_BEFORE", |disk| disk.wrong(&scattered(100), &Reads::new(BLOCK, &[1024])).is_empty()),
     ("FILE_HOLE_KEPT", |disk| disk.wrong(&holed(), &Reads::new(BLOCK, &[2 * BLOCK])).is_empty()),
     ("FILE_TAIL_KEPT", |disk| disk.wrong(&holed(), &Reads::new(BLOCK, &[4 * BLOCK])).is_empty()),

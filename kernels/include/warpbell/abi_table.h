@@ -91,11 +91,12 @@
     F(warpbell_volume_buffer_ref, pad0)
 
 #define WARPBELL_FIELDS_FILE_EXTENT(F) \
-    F(warpbell_file_extent, lba) F(warpbell_file_extent, blocks)
+    F(warpbell_file_extent, first) F(warpbell_file_extent, blocks) F(warpbell_file_extent, lba) \
+    F(warpbell_file_extent, reserved)
 #define WARPBELL_FIELDS_FILE_REF(F) \
-    F(warpbell_file_ref, abi_version) F(warpbell_file_ref, size) F(warpbell_file_ref, firsts) \
-    F(warpbell_file_ref, extents) \
-    F(warpbell_file_ref, bytes) F(warpbell_file_ref, count) F(warpbell_file_ref, block_shift)
+    F(warpbell_file_ref, abi_version) F(warpbell_file_ref, size) F(warpbell_file_ref, extents) \
+    F(warpbell_file_ref, buckets) F(warpbell_file_ref, bytes) F(warpbell_file_ref, count) \
+    F(warpbell_file_ref, block_shift) F(warpbell_file_ref, bucket_count) F(warpbell_file_ref, bucket_shift)
 
 #define WARPBELL_FIELDS_CACHE_LINE(F) \
     F(warpbell_cache_line, state) F(warpbell_cache_line, page) F(warpbell_cache_line, next) \

@@ -12,8 +12,9 @@
 //
 // `offset` and the bytes of the buffer are whole blocks of the namespace. Holes, and what is behind the end
 // of the file in its last block, read as zeroes: lanes store them, so that kernels must reach the buffer. An
-// extent is found by binary search over the table. A read that meets several extents is one command after the
-// other, each with the deadline of io.cuh; the status is the first failure's.
+// extent is found by a bucket of the table, then by binary search in what the bucket names. A read that meets
+// several extents is one command after the other, each with the deadline of io.cuh; the status is the first
+// failure's.
 //
 // misaligned: not whole blocks, or data at no dword. out_of_range: blocks behind the last one of the file.
 // out_of_buffer: as in io.cuh. invalid_field: the table is of another ABI, or of a namespace with blocks of
@@ -49,36 +50,44 @@ class file {
         return ref_->abi_version == WARPBELL_ABI_VERSION && ref_->size == sizeof(*ref_);
     }
 
-    // Where a block of the file lies. A hole goes on up to the next extent, the last one for ever. All lanes
-    // go through as many steps, whatever they look for.
+    // Where a block of the file lies. A hole goes on up to the next extent, the last one for ever. There are
+    // at most twice as many buckets as extents, so that most name one or two: a search takes three loads, one
+    // after the other, and of n extents in one bucket log2(n) more.
     WARPBELL_D file_place find(u64 block) const {
         if (ref_->count == 0) {
             return {0, ~0ull, true};
         }
-        const auto* firsts = reinterpret_cast<const u64*>(ref_->firsts);
+        const auto* extents = reinterpret_cast<const warpbell_file_extent*>(ref_->extents);
         if (mutate::file_block_before && block != 0) {
             --block;
         }
-        // The last extent that begins at the block or before it; where none does, the first.
-        u32 at = 0;
-        for (u32 rest = ref_->count; rest > 1u;) {
-            const u32 half = rest / 2u;
-            at += firsts[at + half] <= block ? half : 0u;
-            rest -= half;
+        const u32 at = last_until(extents, block);
+        const warpbell_file_extent found = extents[at];
+        if (block < found.first) {
+            return {0, found.first - block, true};
         }
-        const u64 first = firsts[at];
-        if (block < first) {
-            return {0, first - block, true};
-        }
-        const warpbell_file_extent found = reinterpret_cast<const warpbell_file_extent*>(ref_->extents)[at];
-        const u64 within = block - first;
+        const u64 within = block - found.first;
         if (within < found.blocks) {
             return {found.lba + within, mutate::file_seam_crossed ? ~0ull : found.blocks - within, false};
         }
-        return {0, at + 1u < ref_->count ? firsts[at + 1u] - block : ~0ull, true};
+        return {0, at + 1u < ref_->count ? extents[at + 1u].first - block : ~0ull, true};
     }
 
   private:
+    // The last extent that begins at the block or before it; where none does, the first.
+    WARPBELL_D u32 last_until(const warpbell_file_extent* extents, u64 block) const {
+        const u64 far = block >> ref_->bucket_shift;
+        const u32 last = ref_->bucket_count - 1u, bucket = far < last ? static_cast<u32>(far) : last;
+        const u32* const begin = reinterpret_cast<const u32*>(ref_->buckets) + bucket;
+        u32 at = begin[0];
+        for (u32 rest = begin[1] - at + (mutate::file_bucket_short ? 0u : 1u); rest > 1u;) {
+            const u32 half = rest / 2u;
+            at += extents[at + half].first <= block ? half : 0u;
+            rest -= half;
+        }
+        return at;
+    }
+
     const warpbell_file_ref* ref_;
 };
 

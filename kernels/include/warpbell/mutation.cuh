@@ -227,6 +227,7 @@ WARPBELL_SWITCH(STREAM_STARVED, stream_starved); // stream: a load begins althou
 WARPBELL_SWITCH(STREAM_LEFT_UNREPORTED, stream_left_unreported); // stream: nobody learns of a load that did not come and was not waited for
 WARPBELL_SWITCH(STREAM_RESIDENT_UNCHECKED, stream_resident_unchecked); // stream: a tile that should be in the ring may be larger than its slot
 WARPBELL_SWITCH(FILE_SEAM_CROSSED, file_seam_crossed); // file: a command goes on behind the end of its extent
+WARPBELL_SWITCH(FILE_BUCKET_SHORT, file_bucket_short); // file: the last extent that a bucket names is not looked at
 WARPBELL_SWITCH(FILE_BLOCK_BEFORE, file_block_before); // file: a block is found where the one before it lies
 WARPBELL_SWITCH(FILE_HOLE_KEPT, file_hole_kept); // file: where a hole is, memory stays as it was
 WARPBELL_SWITCH(FILE_TAIL_KEPT, file_tail_kept); // file: what lies behind the end of a file in its last block is read
