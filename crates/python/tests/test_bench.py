@@ -61,10 +61,17 @@ def test_what_is_no_device_is_refused(device: object) -> None:
         warpbell.bench(device, **SHORT)
 
 
-def test_a_run_that_fails_says_why() -> None:
-    with pytest.raises(warpbell.BenchError, match="^warpbell bench, exit code 2: .*bs") as caught:
+def test_a_value_that_no_run_can_have_is_told_as_the_command_tells_it() -> None:
+    with pytest.raises(warpbell.ArgumentError, match="^warpbell bench: .*bs"):
         warpbell.bench("soft:size=16m", **{**SHORT, "bs": "100"})
-    assert caught.value.exit_code == 2
+
+
+def test_a_run_that_fails_says_why(tmp_path: pathlib.Path) -> None:
+    plan = tmp_path / "faults.toml"
+    plan.write_text('[[fault]]\nkind = "fail"\nstatus = "Unrecovered Read Error"\nevery = 2\nopcode = "read"\n')
+    with pytest.raises(warpbell.BenchError, match="^warpbell bench, exit code 1: ") as caught:
+        warpbell.bench(f"soft:size=16m,faults={plan}", **SHORT)
+    assert caught.value.exit_code == 1
 
 
 def test_without_the_command_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

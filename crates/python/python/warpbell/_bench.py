@@ -12,6 +12,8 @@ from .errors import ArgumentError, ArgumentTypeError, BenchError, MissingError
 _REPEATED = frozenset({"allow-write"})
 # What this module gives the command itself, and files of whole sweeps: here each point is a command.
 _OWN = frozenset({"output", "device", "help", "csv", "resume"})
+# The command's exit code for a word or value that it refuses.
+_USAGE = 2
 # Words of fio that the command has by another name.
 _FIO = {
     "blocksize": "bs",
@@ -149,7 +151,10 @@ def _run_text(command: list[str]) -> str:
     if done.returncode != 0:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
         said = next((line for line in lines if line.startswith("error")), lines[-1] if lines else "no message")
-        failure = BenchError(f"warpbell bench, exit code {done.returncode}: {said.removeprefix('error:').strip()}")
+        said = said.removeprefix("error:").strip()
+        if done.returncode == _USAGE:
+            raise ArgumentError(f"warpbell bench: {said}")
+        failure = BenchError(f"warpbell bench, exit code {done.returncode}: {said}")
         failure.exit_code = done.returncode
         raise failure
     return done.stdout
