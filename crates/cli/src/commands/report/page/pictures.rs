@@ -194,14 +194,17 @@ pub fn heat(sources: &[Source]) -> Body {
                 );
                 Some((column, row, spread.median, title))
             });
+            let mut cells: Vec<_> = cells.collect();
+            // Of values that only other files have there would be an empty row.
+            let used: Vec<usize> =
+                (0..rows.len()).filter(|row| cells.iter().any(|cell| cell.1 == *row)).collect();
+            for cell in &mut cells {
+                cell.1 = used.partition_point(|row| *row < cell.1);
+            }
+            let rows = used.iter().map(|row| rows[*row].clone()).collect();
             let title = format!("{}: IOPS by {} and {down}{rest}", source.letter, right.name);
             let columns = (right.name.clone(), columns.iter().map(|(_, name)| name.clone()).collect());
-            let heat = Heat {
-                title: title.clone(),
-                columns,
-                rows: (down.clone(), rows.clone()),
-                cells: cells.collect(),
-            };
+            let heat = Heat { title: title.clone(), columns, rows: (down.clone(), rows), cells };
             figures.push(figure(&title, heat.picture(), &[], 0));
         }
     }
