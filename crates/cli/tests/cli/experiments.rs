@@ -382,6 +382,7 @@ fn what_cannot_be_is_said() {
     error(&["nvme0"], "device 'nvme0': unknown form; expected soft:size=BYTES");
     error(&["arbitration", "soft:size=8m"], "a soft controller has weights with wrr=on");
     error(&["notice", "soft:size=8m", "--bs", "4k,4096"], "--bs 4k: this size is there twice");
+    error(&["kv", "soft:size=8m", "--bs", "4k,0"], "--bs 0: an I/O moves at least a block");
     error(&["tail", "soft:size=8m", "--load", "0,2,0"], "--load 0: this load is there twice");
     error(&["path", "soft:size=8m,time=virtual"], "its time is virtual");
     error(&["path", "soft:size=8m", "--bs", "1g"], "path: no way could be measured; the first:");

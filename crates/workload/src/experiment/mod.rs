@@ -182,6 +182,10 @@ pub fn experiment(
         let reason = "each row is measured for some time".to_owned();
         return Err(JobError::Conflict { flag: "runtime", value: "0".to_owned(), reason }.into());
     }
+    if let Some(none) = options.sizes.iter().find(|size| size.0 == 0) {
+        let reason = "an I/O moves at least a block".to_owned();
+        return Err(JobError::Conflict { flag: "bs", value: none.to_string(), reason }.into());
+    }
     each_once("bs", "size", &options.sizes)?;
     each_once("load", "load", &options.load)?;
     let [ssd, ..] = ssds else { return Err(RunError::Unmeasurable("no device was named".to_owned())) };
