@@ -36,6 +36,18 @@ flat_sources() {
     xargs -0 sha256sum | sha256sum | cut -d ' ' -f 1
 }
 
+# python_packages FOLDER REQUIREMENTS PIP-OPTIONS...: a virtual environment with what the file names, made where it is not
+# there yet.
+python_packages() {
+  local folder=$1 requirements=$2
+  shift 2
+  cmp -s "$requirements" "$folder/installed-requirements.txt" && return 0
+  "$folder/bin/pip" --version >/dev/null 2>&1 || python3 -m venv --clear "$folder"
+  "$folder/bin/pip" install --quiet --disable-pip-version-check "$@" -r "$requirements" ||
+    die "$EXIT_MISSING" "the packages of $requirements could not be installed"
+  cp "$requirements" "$folder/installed-requirements.txt"
+}
+
 version_of_workspace() { sed -nE '/^\[workspace\.package\]/,/^\[/ s/^version = "(.*)"/\1/p' Cargo.toml; }
 
 # Prints the comment block at the top of a script: its help is its header.

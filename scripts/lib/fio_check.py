@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-SCRATCH, WARPBELL, EXAMPLES = (pathlib.Path(word).resolve() for word in sys.argv[1:])
+SCRATCH, WARPBELL, EXAMPLES, FIO_PLOT = (pathlib.Path(word).resolve() for word in sys.argv[1:])
 ENGINE = SCRATCH / "libwarpbell-fio.so"
 BLOCK = 4096
 FILE_BYTES = 16 << 20
@@ -218,6 +218,21 @@ def show_rates():
         print(f"4 KiB reads, depth {depth}{told}: fio {fio:.0f} IOPS, bench --api host {bench:.0f}: {fio / bench:.2f}")
 
 
+def check_drawn():
+    """fio-plot, which people draw fio's results with, draws ours."""
+    folder = SCRATCH / "drawn"
+    folder.mkdir()
+    for depth in (1, 4, 16):
+        words = ("soft:size=16m,profile=optane,time=virtual", "--rw", "randread", "--iodepth", str(depth), "--io-limit", "2m")
+        run = subprocess.run([WARPBELL, "bench", *words, "-o", "fio-json+"], capture_output=True, check=True, timeout=60)
+        (folder / f"out-{depth}.json").write_bytes(run.stdout)
+    picture = folder / "latency.png"
+    command = [FIO_PLOT, "-i", folder, "-T", "title", "-l", "-r", "randread", "-o", picture]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"MPLBACKEND": "Agg"}, timeout=120)
+    assert done.returncode == 0 and picture.read_bytes().startswith(b"\x89PNG"), done.stdout + done.stderr
+    return f"{picture.stat().st_size} bytes"
+
+
 CHECKS = (
     ("examples/fio/verify.fio: crc32c, numjobs=4, fsync", check_verify),
     ("the SSD as filename", check_filename),
@@ -228,6 +243,7 @@ CHECKS = (
     ("a vfio-user socket", check_socket),
     ("what cannot be is refused in a line", check_refusals),
     ("another fio is refused", check_other_fio),
+    ("fio-plot draws what bench prints", check_drawn),
 )
 
 

@@ -48,8 +48,9 @@ fn job(report: &BenchReport, run: &Run) -> Value {
     let (job, ms) = (&run.job, run.runtime_ns / 1_000_000);
     let name = if run.point.is_empty() { job.rw.to_string() } else { run.point.clone() };
     let name = run.repeat.map_or(name.clone(), |repeat| format!("{name} repeat={repeat}"));
-    // Of clients alone, and not told apart by where it went; kernels on a GPU take none of a CPU.
-    let cpu = run.client_cpu_time_ns.map(|ns| ns as f64 * 100.0 / run.runtime_ns.max(1) as f64);
+    // Of clients alone, and not told apart by where it went; kernels on a GPU take none of a CPU. Readers of this form
+    // calculate with both: 0 where nobody knows.
+    let cpu = run.client_cpu_time_ns.map_or(0.0, |ns| ns as f64 * 100.0 / run.runtime_ns.max(1) as f64);
     let [ns, us, ms_shares] = shares(run);
     json!({
         "jobname": name,
@@ -74,7 +75,7 @@ fn job(report: &BenchReport, run: &Run) -> Value {
         "sync": {"total_ios": 0, "lat_ns": latencies(&LatencyHistogram::new(), false)},
         "job_runtime": ms,
         "usr_cpu": cpu,
-        "sys_cpu": Value::Null,
+        "sys_cpu": 0.0,
         "ctx": 0, "majf": 0, "minf": 0,
         "latency_ns": ns, "latency_us": us, "latency_ms": ms_shares,
         "latency_depth": job.iodepth,
@@ -87,8 +88,7 @@ const COARSE: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
 
 /// Percent of all I/Os in the coarse bins of nanoseconds, microseconds and milliseconds.
 fn shares(run: &Run) -> [Value; 3] {
-    let mut all = decoded(run.read_histogram.as_deref());
-    all.merge(&decoded(run.write_histogram.as_deref()));
+    let all = run.latencies();
     let mut counts = [[0u64; COARSE.len() + 2]; 3];
     for (ns, count) in all.recorded() {
         let (unit, value) = match ns {
@@ -242,7 +242,7 @@ mod tests {
             (&0.into(), &0.into(), &0.into())
         );
         let value = job(&report(vec![run.clone()]), &run);
-        assert_eq!((&value["usr_cpu"], &value["sys_cpu"]), (&Value::Null, &Value::Null), "nobody knows");
+        assert_eq!((&value["usr_cpu"], &value["sys_cpu"]), (&0.0.into(), &0.0.into()), "nobody knows");
         let partial = Run { partial: true, ..run.clone() };
         let (document, left_out) = document(&[report(vec![partial, run])], 1);
         assert_eq!((document["jobs"].as_array().unwrap().len(), left_out), (1, 1));

@@ -52,7 +52,8 @@ pub use copy::{Extent, read_blocks, read_pieces, write_blocks, write_pieces};
 pub use digest::{DIGEST_SCHEMA, Digest, DigestOptions, DigestedFile, digest};
 pub use error::RunError;
 pub use experiment::{
-    EXPERIMENT_SCHEMA, Experiment, ExperimentOptions, ExperimentReport, Figures, Row, experiment, repeated,
+    EXPERIMENT_SCHEMA, Experiment, ExperimentOptions, ExperimentReport, Figures, Row, experiment,
+    experiment_csv, repeated,
 };
 pub use group::{GROUP_SCHEMA, GroupReport, GroupRun};
 pub use job::{

@@ -293,7 +293,7 @@ fn shown<T: std::fmt::Display>(value: Option<T>) -> String {
 }
 
 /// A cell, quoted where it must be.
-fn cell(text: &str) -> String {
+pub(crate) fn cell(text: &str) -> String {
     match text.contains([',', '"', '\n']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
         false => text.to_owned(),

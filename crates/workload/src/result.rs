@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::job::Job;
 use crate::kernel::{AgentReport, ArrayReport};
-use crate::latency::Latency;
+use crate::latency::{Latency, LatencyHistogram};
 use crate::origin::Origin;
 use crate::points::{PointSummary, summaries};
 use crate::queues::{QueueReport, SsdReport};
@@ -318,6 +318,15 @@ pub struct Run {
 }
 
 impl Run {
+    /// Latencies of all its I/Os; empty where they were not recorded.
+    pub fn latencies(&self) -> LatencyHistogram {
+        let mut all = LatencyHistogram::new();
+        for text in [&self.read_histogram, &self.write_histogram].into_iter().flatten() {
+            all.merge(&LatencyHistogram::decoded(text).unwrap_or_default());
+        }
+        all
+    }
+
     /// Whether every command succeeded, all data was right and the protocol was kept.
     pub fn clean(&self) -> bool {
         self.errors == 0

@@ -34,6 +34,9 @@ pub struct ExperimentArgs {
     /// Measure all of it N times, 1 to 50, and report medians
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=50))]
     pub repeat: u32,
+    /// Also write a row for each way and repeat
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
     /// What the operating system reads, with path: a file or block device as long as the namespace [default: the file behind soft:file=]
     #[arg(long, value_name = "PATH")]
     pub os_path: Option<PathBuf>,

@@ -8,7 +8,7 @@ use warpbell_workload::resident::ResidentSpec;
 use warpbell_workload::trace::SsdReplay;
 use warpbell_workload::{
     Api, BenchOptions, BenchReport, Completion, Control, DeviceReport, Experiment, GroupReport, Job,
-    NamedFile, Origin, PathReport, Run, RunError, Skipped, Trouble, bench_together, fio, point_name,
+    NamedFile, Origin, PathReport, Run, RunError, Skipped, Trouble, bench_together, csv, fio, point_name,
     progress, resolve,
 };
 
@@ -52,7 +52,7 @@ pub fn run(args: &BenchArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
     let (kept, mut journal) = kept(args, &now)?;
     // Nothing that was written before is lost to a mistake in these words.
     let file = traces::file(args, jobs.len() * args.results.repeat as usize)?;
-    let rows = sweep::rows(args)?;
+    let rows = sweep::rows(args.results.csv.as_ref())?;
     let (control, release) = (Control::with_stop(stop), Release::default());
     ssds.iter().for_each(|ssd| release.watch(ssd, &control));
     let (runs, mut broken, measured) = measure(&ssds, (&jobs, &kept, journal.as_mut()), args, &control);
@@ -65,7 +65,7 @@ pub fn run(args: &BenchArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
     reports.iter_mut().for_each(|report| report.partial |= control.stopped() || broken.is_some());
     // What was measured is shown, whatever went wrong behind it.
     let written = file.map_or(Ok(()), |file| file.write(&reports));
-    let listed = sweep::write_rows(rows, &reports);
+    let listed = sweep::write_rows(rows, || csv(&reports));
     let ending = print(reports, global);
     let released = if release.asked() { Err(Ending::failed(ASKED)) } else { Ok(()) };
     let ending = ending.map_err(|ending| ssds.iter().fold(ending, |ending, ssd| because(ssd, ending)));
@@ -98,7 +98,7 @@ fn resident(
     (global, stop): (&Global, Arc<AtomicBool>),
 ) -> Result<(), Ending> {
     let (report, rows, broken) = bench_resident::run(spec, args, points, &Control::with_stop(stop))?;
-    let listed = sweep::write_rows(rows, std::slice::from_ref(&report));
+    let listed = sweep::write_rows(rows, || csv(std::slice::from_ref(&report)));
     all_of([broken, listed, print(vec![report], global)])
 }
 

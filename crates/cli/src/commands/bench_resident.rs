@@ -79,7 +79,7 @@ pub fn run(
     let opened = target.open()?;
     let of_point = |options: &BenchOptions| resolve(spec, options).map_err(RunError::from);
     let (jobs, skipped) = chosen(args, points, of_point)?;
-    let rows = sweep::rows(args)?;
+    let rows = sweep::rows(args.results.csv.as_ref())?;
     let origin = sweep::origin();
     let (mut runs, mut broken) = (Vec::with_capacity(jobs.len()), Ok(()));
     for (order, turn) in sweep::turns(jobs.len(), args.results.repeat, args.seed).into_iter().enumerate() {

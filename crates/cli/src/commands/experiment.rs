@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use comfy_table::{CellAlignment, Table, presets};
-use warpbell_workload::{ClockKind, Control, Experiment, ExperimentReport, Row, repeated, units};
+use warpbell_workload::{ClockKind, Control, Experiment, ExperimentReport, experiment_csv, repeated, units};
 
 use super::sweep;
 use crate::args::{ExperimentArgs, Global, Output};
@@ -29,6 +29,7 @@ pub fn run(
         false => vec![open(&args.device, access)?],
     };
     let origin = sweep::origin();
+    let rows = sweep::rows(args.csv.as_ref())?;
     let asked = (&args.options(), args.repeat);
     let found = repeated(which, &ssds, args.device.target, asked, &Control::with_stop(stop));
     let (mut report, mut broken) = found.map_err(|error| because(&ssds[0], error.into()))?;
@@ -44,10 +45,11 @@ pub fn run(
         Output::Normal => out::measured(&text(&report, by_the_host(which)))?,
         Output::Json => out::measured_json(&report)?,
     }
+    let listed = sweep::write_rows(rows, || experiment_csv(&report));
     match broken {
         Some(error) => Err(because(&ssds[0], error.into())),
         None if report.partial => Err(Ending::silent(INTERRUPTED)),
-        None => Ok(()),
+        None => listed,
     }
 }
 
@@ -86,17 +88,6 @@ pub fn host_only(name: &str) -> bool {
         .any(|which| which.word() == name)
 }
 
-/// The figures that some row has, in their order.
-pub fn keys(rows: &[Row]) -> Vec<&str> {
-    let mut keys: Vec<&str> = Vec::new();
-    for (key, _) in rows.iter().flat_map(|row| row.figures.iter()) {
-        if !keys.contains(&key) {
-            keys.push(key);
-        }
-    }
-    keys
-}
-
 fn text(report: &ExperimentReport, host_only: bool) -> String {
     let banner = render::banner(&report.target, &report.device.kind, host_only);
     let mut text = format!(
@@ -107,7 +98,7 @@ fn text(report: &ExperimentReport, host_only: bool) -> String {
         report.iodepth,
         if report.clock == ClockKind::Virtual { ", clock: virtual" } else { "" },
         repeats(report),
-        table(&report.rows),
+        table(report),
         if report.partial { "partial: ended before its last row\n" } else { "" },
     );
     for lacking in &report.incomplete {
@@ -133,8 +124,8 @@ fn repeats(report: &ExperimentReport) -> String {
 }
 
 /// A row for each way, with a column for each figure that some way has. The rate of several repeats has its interval.
-fn table(rows: &[Row]) -> String {
-    let keys = keys(rows);
+fn table(report: &ExperimentReport) -> String {
+    let (rows, keys) = (&report.rows, report.keys());
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     let sure = |key: &str| key == "iops" && rows.iter().any(|row| row.iops_interval.is_some());

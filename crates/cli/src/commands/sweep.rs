@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use warpbell_workload::{
     BENCH_SCHEMA, BenchReport, DeviceReport, EXPERIMENT_SCHEMA, ExperimentReport, GROUP_SCHEMA, Job, Machine,
-    Origin, PathReport, Run, SplitMix64, csv, name_points,
+    Origin, PathReport, Run, SplitMix64, name_points,
 };
 
 use crate::args::BenchArgs;
@@ -72,19 +72,19 @@ pub fn origin() -> Origin {
 pub type Rows = (PathBuf, File);
 
 /// The same: created before anything runs.
-pub fn rows(args: &BenchArgs) -> Result<Option<Rows>, Ending> {
+pub fn rows(path: Option<&PathBuf>) -> Result<Option<Rows>, Ending> {
     let create = |path: &PathBuf| {
         let file = File::create(path);
         let file = file.map_err(|error| Ending::file(format!("--csv {}", path.display()), &error))?;
         Ok((path.clone(), file))
     };
-    args.results.csv.as_ref().map(create).transpose()
+    path.map(create).transpose()
 }
 
 /// Writes them.
-pub fn write_rows(to: Option<Rows>, reports: &[BenchReport]) -> Result<(), Ending> {
+pub fn write_rows(to: Option<Rows>, rows: impl FnOnce() -> String) -> Result<(), Ending> {
     let Some((path, mut file)) = to else { return Ok(()) };
-    let written = file.write_all(csv(reports).as_bytes());
+    let written = file.write_all(rows().as_bytes());
     written.map_err(|error| Ending::failed(format!("--csv {}: {error}", path.display())))
 }
 

@@ -22,6 +22,7 @@ mod manifest;
 mod page;
 mod paths;
 mod plan;
+mod planned;
 mod platform;
 mod recovery;
 mod report;

@@ -7,6 +7,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::latency::LatencyHistogram;
 use crate::origin::Origin;
 use crate::result::{DeviceReport, Skipped};
 use crate::statistics::Interval;
@@ -14,13 +15,17 @@ use crate::stopwatch::ClockKind;
 
 /// Figures in the order in which they are shown. Units are suffixes of the keys.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Figures(Vec<(Cow<'static, str>, f64)>);
+pub struct Figures {
+    values: Vec<(Cow<'static, str>, f64)>,
+    /// The latencies that they sum up, as [`LatencyHistogram::encoded`]: a row has them beside its figures.
+    latencies: Option<String>,
+}
 
 impl Figures {
     /// The same with another one.
     #[must_use]
     pub fn with(mut self, key: impl Into<Cow<'static, str>>, value: f64) -> Figures {
-        self.0.push((key.into(), value));
+        self.values.push((key.into(), value));
         self
     }
 
@@ -33,35 +38,43 @@ impl Figures {
         }
     }
 
+    /// The same with the latencies that they sum up.
+    #[must_use]
+    pub(super) fn of(mut self, latencies: &LatencyHistogram) -> Figures {
+        self.latencies = latencies.encoded();
+        self
+    }
+
     /// All but one.
     #[must_use]
     pub(super) fn without(mut self, key: &str) -> Figures {
-        self.0.retain(|(known, _)| known != key);
+        self.values.retain(|(known, _)| known != key);
         self
     }
 
     /// These, then others.
     #[must_use]
     pub(super) fn merged(mut self, others: Figures) -> Figures {
-        self.0.extend(others.0);
+        self.values.extend(others.values);
+        self.latencies = self.latencies.or(others.latencies);
         self
     }
 
     /// One of them.
     pub fn get(&self, key: &str) -> Option<f64> {
-        self.0.iter().find(|(known, _)| known == key).map(|(_, value)| *value)
+        self.values.iter().find(|(known, _)| known == key).map(|(_, value)| *value)
     }
 
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
-        self.0.iter().map(|(key, value)| (key.as_ref(), *value))
+        self.values.iter().map(|(key, value)| (key.as_ref(), *value))
     }
 }
 
 impl Serialize for Figures {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (key, value) in &self.0 {
+        let mut map = serializer.serialize_map(Some(self.values.len()))?;
+        for (key, value) in &self.values {
             map.serialize_entry(key, value)?;
         }
         map.end()
@@ -102,6 +115,10 @@ pub struct Row {
     /// Of several repeats: where the true median of the rate lies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iops_interval: Option<Interval>,
+    /// Latencies of all its I/Os, of all repeats, where they were recorded one by one: HdrHistogram, version 2, compressed, in
+    /// base64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_histogram: Option<String>,
     /// What each of several repeats measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub each: Vec<Figures>,
@@ -109,8 +126,9 @@ pub struct Row {
 
 impl Row {
     /// Measured once.
-    pub fn new(name: impl Into<String>, figures: Figures) -> Row {
-        Row { name: name.into(), figures, iops_interval: None, each: Vec::new() }
+    pub fn new(name: impl Into<String>, mut figures: Figures) -> Row {
+        let latency_histogram = figures.latencies.take();
+        Row { name: name.into(), figures, iops_interval: None, latency_histogram, each: Vec::new() }
     }
 }
 
@@ -145,6 +163,19 @@ pub struct ExperimentReport {
     pub skipped: Vec<Skipped>,
     /// It was stopped before its end.
     pub partial: bool,
+}
+
+impl ExperimentReport {
+    /// The figures that some row has, in their order.
+    pub fn keys(&self) -> Vec<&str> {
+        let mut keys: Vec<&str> = Vec::new();
+        for (key, _) in self.rows.iter().flat_map(|row| row.figures.iter()) {
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        keys
+    }
 }
 
 /// What documents say that are from before repeats.

@@ -6,6 +6,7 @@
 mod arbitration;
 mod batching;
 mod cold;
+mod csv;
 mod figures;
 mod file_reads;
 mod host_reads;
@@ -25,6 +26,7 @@ use std::time::Duration;
 use warpbell::{Ssd, Target};
 use warpbell_hw::Nsid;
 
+pub use csv::experiment_csv;
 pub use figures::{ExperimentReport, Figures, Row};
 pub use repeats::repeated;
 
@@ -180,13 +182,12 @@ pub fn experiment(
         let reason = "each row is measured for some time".to_owned();
         return Err(JobError::Conflict { flag: "runtime", value: "0".to_owned(), reason }.into());
     }
-    // Rows are told apart by their names.
-    for (at, size) in options.sizes.iter().enumerate() {
-        if options.sizes[..at].contains(size) {
-            let reason = "this size is there twice".to_owned();
-            return Err(JobError::Conflict { flag: "bs", value: size.to_string(), reason }.into());
-        }
+    if let Some(none) = options.sizes.iter().find(|size| size.0 == 0) {
+        let reason = "an I/O moves at least a block".to_owned();
+        return Err(JobError::Conflict { flag: "bs", value: none.to_string(), reason }.into());
     }
+    each_once("bs", "size", &options.sizes)?;
+    each_once("load", "load", &options.load)?;
     let [ssd, ..] = ssds else { return Err(RunError::Unmeasurable("no device was named".to_owned())) };
     let mut lab = Lab { ssd, ssds, target, options, iodepth, control, rows: Vec::new(), skipped: Vec::new() };
     let broken = match which {
@@ -222,6 +223,15 @@ pub fn experiment(
         partial: control.stopped() || broken.is_some(),
     };
     Ok((report, broken))
+}
+
+/// Rows are told apart by their names.
+fn each_once<T: PartialEq + ToString>(flag: &'static str, what: &str, values: &[T]) -> Result<(), JobError> {
+    let again = values.iter().enumerate().find(|(at, value)| values[..*at].contains(value));
+    again.map_or(Ok(()), |(_, value)| {
+        let reason = format!("this {what} is there twice");
+        Err(JobError::Conflict { flag, value: value.to_string(), reason })
+    })
 }
 
 /// What experiments measure with, and what they have found.
@@ -358,7 +368,7 @@ fn figures_of(run: &Run) -> Figures {
     // In virtual time the clients' thread also plays the controller.
     let counted = run.client_cpu_time_ns.filter(|_| run.clock == ClockKind::Monotonic);
     let per_io = |ns: u64| ns as f64 / run.total.ios.max(1) as f64;
-    figures.with_counted("client_cpu_ns_per_io", counted.map(per_io))
+    figures.of(&run.latencies()).with_counted("client_cpu_ns_per_io", counted.map(per_io))
 }
 
 /// Rate, latency and CPU time of I/Os that were measured one by one.
@@ -370,7 +380,7 @@ fn figures_of_ios(latencies: &LatencyHistogram, bytes: u64, elapsed: Duration, c
         Some(latency) => percentiles(figures, &latency),
         None => figures,
     };
-    figures.with("client_cpu_ns_per_io", cpu.as_nanos() as f64 / ios.max(1.0))
+    figures.of(latencies).with("client_cpu_ns_per_io", cpu.as_nanos() as f64 / ios.max(1.0))
 }
 
 fn percentiles(figures: Figures, latency: &crate::latency::Latency) -> Figures {

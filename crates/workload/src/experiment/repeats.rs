@@ -6,6 +6,7 @@ use super::figures::{ExperimentReport, Figures, Row};
 use super::{Experiment, ExperimentOptions, experiment};
 use crate::control::Control;
 use crate::error::RunError;
+use crate::latency::LatencyHistogram;
 use crate::result::Skipped;
 use crate::statistics::{median, median_interval};
 
@@ -45,15 +46,15 @@ fn together(mut all: Vec<ExperimentReport>) -> ExperimentReport {
         return all.swap_remove(0);
     }
     let repeats = all.len();
-    let mut rows: Vec<(String, Vec<Figures>)> = Vec::new();
+    let mut rows: Vec<(String, Vec<Row>)> = Vec::new();
     let mut skipped: Vec<Skipped> = Vec::new();
     let partial = all.iter().any(|report| report.partial);
     let mut report = all[0].clone();
     for each in all {
         for row in each.rows {
             match rows.iter_mut().find(|(name, _)| *name == row.name) {
-                Some((_, figures)) => figures.push(row.figures),
-                None => rows.push((row.name, vec![row.figures])),
+                Some((_, of_it)) => of_it.push(row),
+                None => rows.push((row.name.clone(), vec![row])),
             }
         }
         let new: Vec<_> = each
@@ -70,15 +71,20 @@ fn together(mut all: Vec<ExperimentReport>) -> ExperimentReport {
 }
 
 /// Says in how many repeats a row is.
-fn lacking(repeats: usize) -> impl Fn(&(String, Vec<Figures>)) -> Skipped {
+fn lacking(repeats: usize) -> impl Fn(&(String, Vec<Row>)) -> Skipped {
     move |(name, each)| Skipped {
         point: name.clone(),
         reason: format!("measured in {} of {repeats} repeats", each.len()),
     }
 }
 
-/// The median of each figure over the repeats that have it.
-fn median_row(name: String, each: Vec<Figures>) -> Row {
+/// The median of each figure over the repeats that have it, and the latencies of all.
+fn median_row(name: String, rows: Vec<Row>) -> Row {
+    let mut all = LatencyHistogram::new();
+    for text in rows.iter().filter_map(|row| row.latency_histogram.as_deref()) {
+        all.merge(&LatencyHistogram::decoded(text).unwrap_or_default());
+    }
+    let each: Vec<Figures> = rows.into_iter().map(|row| row.figures).collect();
     let mut figures = Figures::default();
     for (key, _) in each.iter().flat_map(Figures::iter) {
         if figures.get(key).is_none()
@@ -88,7 +94,7 @@ fn median_row(name: String, each: Vec<Figures>) -> Row {
         }
     }
     let iops_interval = median_interval(&values(&each, "iops"));
-    Row { name, figures, iops_interval, each }
+    Row { name, figures, iops_interval, latency_histogram: all.encoded(), each }
 }
 
 /// A figure in all repeats that have it.

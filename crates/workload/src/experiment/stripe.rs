@@ -24,6 +24,27 @@ struct Shape {
     chunk: u64,
 }
 
+impl Shape {
+    /// Adds to each SSD what it has of `bytes` from `at` on, where the layout says so, by arithmetic of its own: SSDs of
+    /// `member` bytes each. Copies are read from whichever SSD is free.
+    fn count(self, wanted: &mut [u64], member: u64, at: u64, bytes: u64) {
+        let (mut next, end) = (at, at + bytes);
+        while next < end {
+            let (ssd, part) = match self.layout {
+                VolumeLayout::Stripe => (next / self.chunk % self.ssds as u64, self.chunk),
+                _ => (next / member, member),
+            };
+            let until = (next / part + 1) * part;
+            wanted[ssd as usize] += until.min(end) - next;
+            next = until;
+        }
+    }
+
+    fn says_where(self) -> bool {
+        self.layout != VolumeLayout::Replicate
+    }
+}
+
 /// Runs it: 1, 2, 4 and 8 of the SSDs as a stripe, then all of them in the other layouts.
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<(), RunError> {
     lab.in_real_time()?;
@@ -65,18 +86,20 @@ fn row(
     }
     let ssds = &lab.ssds[..shape.ssds];
     let before = read_by(ssds);
-    let figures = match measure(lab, ssds, shape, size)? {
-        Ok(figures) => figures,
+    let (figures, wanted) = match measure(lab, ssds, shape, size)? {
+        Ok(measured) => measured,
         Err(reason) => {
             lab.skip(name, reason);
             return Ok(None);
         }
     };
-    let share = before.zip(read_by(ssds)).and_then(|(before, after)| smallest_share(&before, &after));
+    let read = before.zip(read_by(ssds)).map(|(before, after)| differences(&before, &after));
     let iops = figures.get("iops");
     let expected = alone.map(|alone| alone * shape.ssds as f64);
-    let figures = figures.with_counted("expected_iops", expected).with_counted("smallest_share", share);
-    lab.row(name, figures);
+    let figures = figures.with_counted("expected_iops", expected);
+    let figures = figures.with_counted("smallest_share", read.as_deref().and_then(smallest_share));
+    let wanted = wanted.as_deref().and_then(smallest_share);
+    lab.row(name, figures.with_counted("expected_smallest_share", wanted));
     Ok(iops)
 }
 
@@ -85,19 +108,25 @@ fn read_by(ssds: &[Ssd]) -> Option<Vec<u64>> {
     ssds.iter().map(|ssd| ssd.soft().map(|soft| soft.statistics().bytes_read)).collect()
 }
 
-/// What the SSD that read least has read, of an even share.
-fn smallest_share(before: &[u64], after: &[u64]) -> Option<f64> {
-    let read: Vec<u64> = before.iter().zip(after).map(|(before, after)| after - before).collect();
-    let even = read.iter().sum::<u64>() as f64 / read.len() as f64;
-    read.into_iter().min().map(|least| least as f64 / even.max(1.0))
+fn differences(before: &[u64], after: &[u64]) -> Vec<u64> {
+    before.iter().zip(after).map(|(before, after)| after - before).collect()
 }
+
+/// What the SSD that read least has read, of an even share.
+fn smallest_share(read: &[u64]) -> Option<f64> {
+    let even = read.iter().sum::<u64>() as f64 / read.len() as f64;
+    read.iter().min().map(|least| *least as f64 / even.max(1.0))
+}
+
+/// What was measured, and the bytes that each SSD should have read, where the layout says so.
+type Measured = (Figures, Option<Vec<u64>>);
 
 fn measure(
     lab: &Lab<'_>,
     ssds: &[Ssd],
     shape: Shape,
     size: ByteSize,
-) -> Result<Result<Figures, String>, RunError> {
+) -> Result<Result<Measured, String>, RunError> {
     let options = AttachOptions::new().target(lab.target).nsid(Some(lab.options.nsid));
     let queues = ssds.iter().map(|ssd| ssd.attach(&options)).collect::<Result<Vec<Attachment>, _>>()?;
     let queues: Vec<&Attachment> = queues.iter().collect();
@@ -110,13 +139,15 @@ fn measure(
     } else if size.0 > all {
         Err(format!("{} bytes: the volume has {all}", size.0))
     } else {
-        Ok(random_reads(lab, &volume, shape.ssds, size.0)?)
+        Ok(random_reads(lab, &volume, shape, size.0)?)
     })
 }
 
 /// Keeps `iodepth` reads in flight for each SSD, for the lab's time.
-fn random_reads(lab: &Lab<'_>, volume: &Arc<Volume>, ssds: usize, bytes: u64) -> Result<Figures, RunError> {
-    let (depth, block) = (lab.iodepth * ssds as u32, u64::from(volume.block_bytes()));
+fn random_reads(lab: &Lab<'_>, volume: &Arc<Volume>, shape: Shape, bytes: u64) -> Result<Measured, RunError> {
+    let (depth, block) = (lab.iodepth * shape.ssds as u32, u64::from(volume.block_bytes()));
+    let member = volume.blocks() * block / shape.ssds as u64;
+    let mut wanted = shape.says_where().then(|| vec![0; shape.ssds]);
     let (places, blocks) = (volume.blocks() * block / bytes, bytes / block);
     let buffer = Arc::new(volume.buffer(depth as usize * bytes as usize)?);
     let mut io = VolumeIo::new(volume, &VolumeIoSpec::new().depth(lab.iodepth))?;
@@ -127,8 +158,11 @@ fn random_reads(lab: &Lab<'_>, volume: &Arc<Volume>, ssds: usize, bytes: u64) ->
     let (begin, cpu) = (Instant::now(), cpu::thread_time());
     let mut flights = HashMap::new();
     let mut start = |io: &mut VolumeIo, slot: u64| {
-        let first = warpbell_hw::Lba(random.below(places) * blocks);
-        io.read(&buffer, slot * bytes, first, blocks)
+        let place = random.below(places);
+        if let Some(wanted) = &mut wanted {
+            shape.count(wanted, member, place * bytes, bytes);
+        }
+        io.read(&buffer, slot * bytes, warpbell_hw::Lba(place * blocks), blocks)
     };
     for slot in 0..u64::from(depth) {
         let since = Instant::now();
@@ -148,5 +182,5 @@ fn random_reads(lab: &Lab<'_>, volume: &Arc<Volume>, ssds: usize, bytes: u64) ->
         }
     }
     io.close()?;
-    Ok(figures_of_ios(&latencies, bytes, begin.elapsed(), cpu::thread_time() - cpu))
+    Ok((figures_of_ios(&latencies, bytes, begin.elapsed(), cpu::thread_time() - cpu), wanted))
 }

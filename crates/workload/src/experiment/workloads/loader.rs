@@ -12,6 +12,8 @@ use crate::size::ByteSize;
 
 /// Records that are shuffled among themselves, in the middle way.
 const WINDOW: usize = 256;
+/// How often every record is read, each time in another order where it is shuffled.
+const EPOCHS: u64 = 2;
 /// Samples that the trainer takes, in percent of what the SSD gave at most.
 const TAKEN: [u64; 3] = [50, 90, 200];
 
@@ -46,8 +48,8 @@ pub(in crate::experiment) fn run(lab: &mut Lab<'_>) -> Result<(), RunError> {
         let mut best = None;
         for (index, (order, word)) in orders.into_iter().enumerate() {
             let name = format!("{word} bs={size}");
-            let Some(requests) = epoch(lab, &name, order, size, index as u64, 0.0)? else { continue };
-            let figures = play(lab, &name, requests, lab.options.ops)?;
+            let Some(requests) = epochs(lab, &name, order, size, index as u64, 0.0)? else { continue };
+            let figures = play(lab, &name, requests, lab.options.ops * EPOCHS)?;
             best = figures.as_ref().and_then(|figures| figures.get("ops_per_s"));
             push(lab, name, figures);
         }
@@ -61,8 +63,8 @@ pub(in crate::experiment) fn run(lab: &mut Lab<'_>) -> Result<(), RunError> {
     Ok(())
 }
 
-/// One epoch's reads, `pace` nanoseconds apart.
-fn epoch(
+/// The reads of all epochs, `pace` nanoseconds apart.
+fn epochs(
     lab: &mut Lab<'_>,
     name: &str,
     order: Order,
@@ -77,7 +79,9 @@ fn epoch(
         lab.skip(name, format!("{records} records take {need} bytes, and the namespace has {room}"));
         return Ok(None);
     }
-    for (index, id) in order.epoch(records, &mut random(lab, row)).into_iter().enumerate() {
+    let mut random = random(lab, row);
+    let ids = (0..EPOCHS).flat_map(|_| order.epoch(records, &mut random));
+    for (index, id) in ids.enumerate() {
         requests.read(id * record, record, (index as f64 * pace) as u64);
         requests.next_warp();
     }
@@ -87,10 +91,10 @@ fn epoch(
 /// A trainer that takes samples at a rate of its own, and stalls for those that come late. The model: it waits for what
 /// the SSD cannot give, 1 - `best` / `rate` of the time.
 fn trainer(lab: &mut Lab<'_>, size: ByteSize, taken: u64, best: f64) -> Result<(), RunError> {
-    let (share, operations) = (taken as f64 / 100.0, lab.options.ops);
+    let (share, operations) = (taken as f64 / 100.0, lab.options.ops * EPOCHS);
     let pace = 1e9 / (best * share);
     let name = format!("trainer takes {taken}% bs={size}");
-    let Some(requests) = epoch(lab, &name, Order::Shuffled, size, 2, pace)? else { return Ok(()) };
+    let Some(requests) = epochs(lab, &name, Order::Shuffled, size, 2, pace)? else { return Ok(()) };
     let options = requests.options(lab, &name, ReplayTiming::Recorded);
     let Some(run) = lab.point(&name, &options)? else { return Ok(()) };
     let computing = operations as f64 * pace / 1e9;
@@ -101,4 +105,29 @@ fn trainer(lab: &mut Lab<'_>, size: ByteSize, taken: u64, best: f64) -> Result<(
         .with("expected_stall_share", (1.0 - 1.0 / share).max(0.0));
     lab.row(name, figures);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+
+    use super::*;
+
+    #[test]
+    fn an_epoch_has_every_record_once_and_the_next_another_order() {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+        for (order, same, farthest) in [
+            (Order::Sequential, true, 0),
+            (Order::Windowed, false, WINDOW as u64),
+            (Order::Shuffled, false, 1000),
+        ] {
+            let (first, second) = (order.epoch(1000, &mut random), order.epoch(1000, &mut random));
+            assert_eq!(first == second, same);
+            let mut ids = second.clone();
+            ids.sort_unstable();
+            assert!(ids.into_iter().eq(0..1000));
+            let moved = second.iter().zip(0..).map(|(id, place): (&u64, u64)| id.abs_diff(place)).max();
+            assert!(moved <= Some(farthest) && (same || moved > Some(farthest / 2)), "{moved:?}");
+        }
+    }
 }

@@ -4,11 +4,12 @@ use std::fmt::Write;
 
 use warpbell_plan::chart::{ChartAxis, Figure, RowMark, Rows, STYLES, bar_swatch, si, swatch};
 use warpbell_plan::escaped;
-use warpbell_workload::{ClockKind, ExperimentReport, Row};
+use warpbell_workload::{ClockKind, ExperimentReport, LatencyHistogram, Row};
 
 use super::body::{Body, Layout};
+use super::pictures::cumulated;
 use super::tables::{VIRTUAL, described, made, table};
-use crate::commands::experiment::{cell, heading, host_only, keys};
+use crate::commands::experiment::{cell, heading, host_only};
 use crate::render;
 
 /// What one file says of an experiment.
@@ -67,12 +68,13 @@ impl Found {
     /// The pictures, and a line on figures that need none.
     fn pictures(&self) -> (Vec<Figure>, String) {
         let rows = &self.report.rows;
-        let measured: Vec<&str> = keys(rows).into_iter().filter(|key| !key.starts_with(MODEL)).collect();
+        let measured: Vec<&str> =
+            self.report.keys().into_iter().filter(|key| !key.starts_with(MODEL)).collect();
         let mut figures = Vec::new();
         // The rate; of ways with I/Os of one size the other is the same with a factor.
         let rate = ["iops", "bytes_per_s"].into_iter().find(|rate| measured.contains(rate));
         figures.extend(rate.map(|rate| self.bars(rate)));
-        let times: Vec<&str> = keys(rows).into_iter().filter(|key| key.ends_with("_ns")).collect();
+        let times: Vec<&str> = self.report.keys().into_iter().filter(|key| key.ends_with("_ns")).collect();
         for some in times.chunks(STYLES) {
             figures.push(self.times(some));
         }
@@ -86,11 +88,21 @@ impl Found {
                 none.push(heading(key));
             }
         }
+        figures.extend(self.distributions());
         let none = match none.is_empty() {
             true => String::new(),
             false => format!("<p>None at all: {}.</p>\n", escaped(&none.join(", "))),
         };
         (figures, none)
+    }
+
+    /// How many I/Os took at most how long.
+    fn distributions(&self) -> Vec<Figure> {
+        let known = self.report.rows.iter().filter_map(|row| {
+            let text = row.latency_histogram.as_deref()?;
+            Some((row.name.clone(), LatencyHistogram::decoded(text).ok()?))
+        });
+        cumulated(&self.report.experiment, &known.collect::<Vec<_>>())
     }
 
     /// The rows that have one of these figures.
@@ -175,7 +187,7 @@ impl Found {
     /// Every figure of every row.
     fn table(&self) -> String {
         let rows = &self.report.rows;
-        let keys = keys(rows);
+        let keys = self.report.keys();
         let headings: Vec<String> = keys.iter().map(|key| escaped(&heading(key))).collect();
         let headings: Vec<&str> = std::iter::once("way").chain(headings.iter().map(String::as_str)).collect();
         let of_row = |row: &Row| {

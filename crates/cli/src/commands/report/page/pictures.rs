@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use warpbell_plan::chart::{Chart, ChartAxis, Figure, Heat, Line, Mark, Picture, STYLES, si, swatch};
 use warpbell_plan::escaped;
-use warpbell_workload::{Latency, Run, Spread};
+use warpbell_workload::{Latency, LatencyHistogram, Run, Spread};
 
 use super::body::{Body, Layout};
 use super::data::{Point, Right, Source, axes, number, rate};
@@ -194,14 +194,17 @@ pub fn heat(sources: &[Source]) -> Body {
                 );
                 Some((column, row, spread.median, title))
             });
+            let mut cells: Vec<_> = cells.collect();
+            // Of values that only other files have there would be an empty row.
+            let used: Vec<usize> =
+                (0..rows.len()).filter(|row| cells.iter().any(|cell| cell.1 == *row)).collect();
+            for cell in &mut cells {
+                cell.1 = used.partition_point(|row| *row < cell.1);
+            }
+            let rows = used.iter().map(|row| rows[*row].clone()).collect();
             let title = format!("{}: IOPS by {} and {down}{rest}", source.letter, right.name);
             let columns = (right.name.clone(), columns.iter().map(|(_, name)| name.clone()).collect());
-            let heat = Heat {
-                title: title.clone(),
-                columns,
-                rows: (down.clone(), rows.clone()),
-                cells: cells.collect(),
-            };
+            let heat = Heat { title: title.clone(), columns, rows: (down.clone(), rows), cells };
             figures.push(figure(&title, heat.picture(), &[], 0));
         }
     }
@@ -259,42 +262,41 @@ fn shares() -> impl Iterator<Item = f64> {
         .chain((0..=40).map(|step| 1.0 - 0.2 * 10f64.powf(-f64::from(step) / 10.0)))
 }
 
-/// How many I/Os took at most how long, from the histograms.
+/// How many I/Os took at most how long: as many lines in each picture as can be told apart.
+pub fn cumulated(title: &str, known: &[(String, LatencyHistogram)]) -> Vec<Figure> {
+    let line = |(_, histogram): &(String, LatencyHistogram)| {
+        let at = |share: f64| Mark {
+            x: histogram.at(share) as f64 / 1e3,
+            y: share * 100.0,
+            range: None,
+            title: String::new(),
+        };
+        Line { points: shares().map(at).collect(), single: Vec::new(), marked: false, joined: true }
+    };
+    let of_some = |some: &[(String, LatencyHistogram)]| {
+        let x = ChartAxis { label: "latency, us".to_owned(), log: true, ticks: Vec::new() };
+        let y = ChartAxis { label: "I/Os that took at most as long, %".to_owned(), ..ChartAxis::default() };
+        let lines = some.iter().map(line).collect();
+        let chart = Chart { title: format!("distribution of latencies of {title}"), x, y, lines };
+        let names: Vec<String> = some.iter().map(|(name, _)| name.clone()).collect();
+        figure(title, chart.picture(), &names, 0)
+    };
+    parts(known).map(of_some).collect()
+}
+
+/// The same of every point, from the histograms.
 pub fn distribution(sources: &[Source]) -> Body {
     let right = Right::of(sources);
     let mut figures = Vec::new();
     for group in groups(sources, &right) {
-        let known: Vec<_> =
-            group.points.iter().filter_map(|point| Some((*point, point.latencies.as_ref()?))).collect();
-        for some in parts(&known) {
-            let lines = some.iter().map(|(_, histogram)| {
-                let at = |share: f64| Mark {
-                    x: histogram.at(share) as f64 / 1e3,
-                    y: share * 100.0,
-                    range: None,
-                    title: String::new(),
-                };
-                Line { points: shares().map(at).collect(), single: Vec::new(), marked: false, joined: true }
-            });
-            let x = ChartAxis { label: "latency, us".to_owned(), log: true, ticks: Vec::new() };
-            let y =
-                ChartAxis { label: "I/Os that took at most as long, %".to_owned(), ..ChartAxis::default() };
-            let title = group.name(sources.len() > 1);
-            let chart = Chart {
-                title: format!("distribution of latencies of {title}"),
-                x,
-                y,
-                lines: lines.collect(),
+        let known = group.points.iter().filter_map(|point| {
+            let name = match point.value(&right.name) {
+                Some(value) => format!("{}={value}", right.name),
+                None => point.shown().to_owned(),
             };
-            let names: Vec<String> = some
-                .iter()
-                .map(|(point, _)| match point.value(&right.name) {
-                    Some(value) => format!("{}={value}", right.name),
-                    None => point.shown().to_owned(),
-                })
-                .collect();
-            figures.push(figure(&title, chart.picture(), &names, 0));
-        }
+            Some((name, point.latencies.clone()?))
+        });
+        figures.extend(cumulated(&group.name(sources.len() > 1), &known.collect::<Vec<_>>()));
     }
     Body::default().figures(Layout::Grid, figures)
 }
