@@ -113,7 +113,8 @@ fn kept(out: &Path) -> PathBuf {
     };
     let folder = PathBuf::from(folder);
     assert!(folder.is_absolute(), "WARPBELL_IMAGES={}: must be an absolute path", folder.display());
-    fs::create_dir_all(&folder).unwrap_or_else(|error| panic!("WARPBELL_IMAGES={}: {error}", folder.display()));
+    fs::create_dir_all(&folder)
+        .unwrap_or_else(|error| panic!("WARPBELL_IMAGES={}: {error}", folder.display()));
     folder
 }
 
