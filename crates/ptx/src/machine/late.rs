@@ -24,6 +24,38 @@ pub(super) enum Late {
 #[derive(Debug, Default)]
 pub(super) struct Buffer(pub(super) Vec<Late>);
 
+/// How long a store is held back, in accesses and turns: some milliseconds, in which a device goes to sleep.
+const HELD: u64 = 1 << 15;
+/// Stores that are held back at a time.
+const STORES: usize = 32;
+
+/// Stores to the system that are held back on the GPU, unless a fence takes them to memory.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    /// Accesses and turns so far.
+    now: u64,
+    /// Until when each is, and for as long again it may not be once more: sooner or later all that is stored is seen.
+    stores: Vec<(Span, u64)>,
+}
+
+impl Held {
+    pub(super) fn step(&mut self) {
+        self.now += 1;
+    }
+
+    pub(super) fn begin(&mut self, store: Span) {
+        let now = self.now;
+        self.stores.retain(|(_, until)| now < until + HELD);
+        if self.stores.len() < STORES && self.stores.iter().all(|(of, _)| *of != store) {
+            self.stores.push((store, now + HELD));
+        }
+    }
+
+    pub(super) fn has(&self, store: Span) -> bool {
+        self.stores.iter().any(|(of, until)| *of == store && self.now < *until)
+    }
+}
+
 impl Buffer {
     /// A value of memory, as it is behind these stores.
     pub(super) fn over(&self, at: Real, value: u64) -> u64 {
@@ -45,6 +77,12 @@ impl Buffer {
         self.0.iter().rev().find_map(of_owner)
     }
 
+    /// How many there are up to the last marker of this owner, with it.
+    pub(super) fn marked(&self, owner: u64) -> usize {
+        let of_owner = |late: &Late| matches!(late, Late::Marker { owner: of, .. } if *of == owner);
+        self.0.iter().rposition(of_owner).map_or(0, |last| last + 1)
+    }
+
     /// Whether the one at `index` may go before those that came earlier.
     fn goes(&self, index: usize) -> bool {
         let earlier = &self.0[..index];
@@ -59,12 +97,16 @@ impl Buffer {
 
     /// One that may go, by chance.
     pub(super) fn choose(&self, random: &mut Xoshiro256PlusPlus) -> Option<usize> {
-        self.choose_but(None, random)
+        self.choose_but(|_| false, random)
     }
 
-    /// The same, where this store stays.
-    pub(super) fn choose_but(&self, held: Option<Span>, random: &mut Xoshiro256PlusPlus) -> Option<usize> {
-        let stays = |index: usize| matches!(self.0[index], Late::Store { to, .. } if held == Some(to.span()));
+    /// The same, where some stores stay.
+    pub(super) fn choose_but(
+        &self,
+        held: impl Fn(Span) -> bool,
+        random: &mut Xoshiro256PlusPlus,
+    ) -> Option<usize> {
+        let stays = |index: usize| matches!(self.0[index], Late::Store { to, .. } if held(to.span()));
         let can: Vec<usize> = (0..self.0.len()).filter(|index| self.goes(*index) && !stays(*index)).collect();
         (!can.is_empty()).then(|| can[random.random_range(0..can.len())])
     }

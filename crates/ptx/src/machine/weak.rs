@@ -15,7 +15,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::block::Common;
 use super::lane::Lane;
-use super::late::{Buffer, Late};
+use super::late::{Buffer, Held, Late};
 use super::polls::Polls;
 use super::real::{Real, Region, Span};
 use crate::error::{Check, Finding};
@@ -27,9 +27,7 @@ const MOST: usize = 12;
 const WORDS: usize = 4096;
 /// Words of a sector: what a load brings along.
 const SECTOR: u64 = 4;
-/// How long a store is held back, in accesses and turns: some milliseconds, in which a device goes to sleep.
-const HELD: u64 = 1 << 15;
-/// Late stores of the GPU that end this.
+/// Late stores of the GPU among which none is held back any more.
 const FULL: usize = 4 * MOST;
 
 /// What the blocks of a GPU have in common, of all grids that run there.
@@ -47,12 +45,7 @@ struct State {
     random: Xoshiro256PlusPlus,
     /// One in so many chances lets something go on: from lanes, from blocks, from the GPU. Each run has its own.
     rates: [u32; 3],
-    /// Accesses and turns so far: the time of `held`.
-    steps: u64,
-    /// A store that does not reach memory before that time, unless a fence or a full buffer takes it there; and when it, or
-    /// the next one, may be held back again.
-    held: Option<(Span, u64)>,
-    next_held: u64,
+    held: Held,
     /// Grids that run.
     grids: u64,
 }
@@ -73,9 +66,7 @@ impl Gpu {
             acquired: 0,
             random: Xoshiro256PlusPlus::seed_from_u64(0),
             rates: [1; 3],
-            steps: 0,
-            held: None,
-            next_held: 0,
+            held: Held::default(),
             grids: 0,
         }))
     }
@@ -88,7 +79,7 @@ impl Gpu {
             let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x5745_414b);
             state.rates = [0; 3].map(|_: u32| 2 << random.random_range(0..6));
             state.random = random;
-            state.held = None;
+            state.held = Held::default();
             // No block keeps words that these are to be compared with.
             state.written.clear();
         }
@@ -110,13 +101,6 @@ impl State {
         if let Late::Store { to, value, .. } = self.late.0.remove(index) {
             to.store(value, std::sync::atomic::Ordering::Release);
         }
-    }
-
-    /// Something happened. The store that stays back, if there is one.
-    fn step(&mut self) -> Option<Span> {
-        self.steps += 1;
-        self.held = self.held.filter(|(_, until)| self.steps < *until && self.late.0.len() < FULL);
-        self.held.map(|(at, _)| at)
     }
 
     /// What the GPU as a whole sees.
@@ -187,10 +171,11 @@ impl Path<'_> {
             let Some(index) = self.block.late.choose(&mut self.gpu.random) else { break };
             self.block.reach_gpu(index, self.gpu);
         }
-        let held = self.gpu.step();
+        self.gpu.held.step();
         while self.gpu.late.0.len() > MOST || self.chance(self.gpu.rates[2]) {
-            let State { late, random, .. } = &mut *self.gpu;
-            let Some(index) = late.choose_but(held, random) else { break };
+            let State { late, random, held, .. } = &mut *self.gpu;
+            let is_full = late.0.len() >= FULL;
+            let Some(index) = late.choose_but(|at| held.has(at) && !is_full, random) else { break };
             self.gpu.reach_memory(index);
         }
     }
@@ -209,6 +194,19 @@ impl Path<'_> {
             self.block.reach_gpu(0, self.gpu);
         }
         while scope == Scope::System && !self.gpu.late.0.is_empty() {
+            self.gpu.reach_memory(0);
+        }
+    }
+
+    /// What is ahead of the lane's own last marker is seen in its scope, and what is behind it stays where it is.
+    fn flush_marked(&mut self) {
+        for _ in 0..self.lane.marked(self.owner) {
+            self.block.take(self.lane, 0);
+        }
+        for _ in 0..self.block.late.marked(self.owner) {
+            self.block.reach_gpu(0, self.gpu);
+        }
+        for _ in 0..self.gpu.late.marked(self.owner) {
             self.gpu.reach_memory(0);
         }
     }
@@ -294,14 +292,12 @@ impl Path<'_> {
     /// A load of what the host or a device may have written passes a store of its lane's that they may be waiting for: they
     /// shall have time to do what they do without it. `fence.sc` is what forbids that.
     fn hold_back(&mut self, at: Real) {
-        if self.gpu.steps < self.gpu.next_held || !self.chance(2) {
-            return;
-        }
         let late = [&*self.lane, &self.block.late, &self.gpu.late];
         let store = late.into_iter().find_map(|buffer| buffer.last_of(self.owner, at.span()));
-        let until = self.gpu.steps + HELD;
-        if let Some(store) = store {
-            (self.gpu.held, self.gpu.next_held) = (Some((store, until)), until + HELD);
+        if let Some(store) = store
+            && self.chance(2)
+        {
+            self.gpu.held.begin(store);
         }
     }
 
@@ -320,9 +316,7 @@ impl Path<'_> {
         }
         if access.order == Order::Mmio {
             // It waits for nothing but what was released before it.
-            if let Some(scope) = self.marked() {
-                self.flush(scope);
-            }
+            self.flush_marked();
             self.ahead_of(to);
             return to.store(value, std::sync::atomic::Ordering::SeqCst);
         }
