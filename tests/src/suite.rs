@@ -17,6 +17,6 @@ pub use volumes::{
     concatenated_on, concatenated_over, mirrored_over, replicated_on, striped_on, striped_over,
 };
 pub use workloads::{
-    apis_on, arrays_on, both_apis, boundaries, interrupts_and_polling, protocols_on, read_errors,
-    read_errors_on, verified,
+    RANGE, apis_on, apis_within, arrays_on, both_apis, boundaries, interrupts_and_polling, protocols_on,
+    read_errors, read_errors_on, verified,
 };

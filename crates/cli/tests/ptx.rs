@@ -81,6 +81,39 @@ fn verified_writes_are_right_on_each_architecture_and_in_weak_memory() {
 }
 
 #[test]
+fn a_result_is_resumed_by_a_machine_with_the_same_options_alone() {
+    if no_kernels() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("runs.json");
+    let bench = |target: &str, more: &[&str], options: &str| {
+        let arguments = ["bench", "soft:size=1m", "--target", target, "--io-limit", "4k", "-o", "json"];
+        warpbell(&[&arguments, more].concat(), options)
+    };
+    let resume = ["--resume", path.to_str().expect("a path")];
+    for (options, others) in [
+        ("", &["weak=7", "memory=512m", "bar=64m", "multiprocessors=3", "races=yes", "capability=8.0"][..]),
+        ("weak=7,memory=512m", &["", "weak=8,memory=512m", "weak=7", "weak=7,memory=256m"]),
+    ] {
+        std::fs::write(&path, text(&bench("ptx", &[], options))).expect("a file");
+        let json: serde_json::Value =
+            serde_json::from_str(&text(&bench("ptx", &resume, options))).expect("JSON");
+        let results = json.as_array().map_or(&json, |reports| &reports[0]);
+        assert_eq!(results["resumed_from"].as_array().map(Vec::len), Some(1), "{options}: {results}");
+        let by_name = ("ptx:memory=128m", "");
+        let by_variable = others.iter().map(|other| ("ptx", *other));
+        for (target, other) in by_variable.chain([by_name]) {
+            let output = bench(target, &resume, other);
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "'{options}' by {target} with '{other}': {error}");
+            let said = if target == "ptx" { "its target was" } else { "it was made by" };
+            assert!(error.contains("--resume") && error.contains(said), "{error}");
+        }
+    }
+}
+
+#[test]
 fn wrong_options_are_refused_with_what_they_must_be() {
     for (options, said) in [
         ("weak=few", "WARPBELL_PTX: weak=few: must be the number of a seed"),

@@ -16,6 +16,8 @@ enum Change {
 use Change::{Drop, Halves, Put, Twice, Within};
 
 const MUTATIONS: &[(&str, Change)] = &[
+    ("fence-sc-sys-gone", Drop("fence.sc.sys;")),
+    ("fence-sc-sys-gpu", Put("fence.sc.sys", "fence.sc.gpu")),
     ("fence-acq-rel-sys-gone", Drop("fence.acq_rel.sys;")),
     ("fence-acq-rel-sys-gpu", Put("fence.acq_rel.sys", "fence.acq_rel.gpu")),
     ("fence-acq-rel-gpu-gone", Drop("fence.acq_rel.gpu;")),

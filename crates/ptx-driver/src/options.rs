@@ -144,12 +144,29 @@ impl Options {
     /// Those of users, whose kernels run on the PTX machine: by the target's name, before what the variable says. An error
     /// has the place, and what is wrong there.
     pub(crate) fn of_users(named: &str, variable: &str) -> Result<Options, (&'static str, String)> {
-        let mut options =
-            Options { users: true, execute: Execute::Ptx, multiprocessors: 2, ..Options::default() };
+        let mut options = Options::default_of_users();
         for (place, text) in [(USERS, variable), (TARGET, named)] {
             options.add(text).map_err(|wrong| (place, wrong))?;
         }
         Ok(options)
+    }
+
+    fn default_of_users() -> Options {
+        Options { users: true, execute: Execute::Ptx, multiprocessors: 2, ..Options::default() }
+    }
+
+    /// A user's options but the compute capability, where they are not the default: results with others are others.
+    pub(crate) fn told(&self) -> Vec<String> {
+        let plain = Options::default_of_users();
+        let number = |key: &str, value: u64, plain: u64| (value != plain).then(|| format!("{key}={value}"));
+        let all = [
+            number("multiprocessors", self.multiprocessors.into(), plain.multiprocessors.into()),
+            number("memory", self.memory, plain.memory),
+            number("bar", self.bar, plain.bar),
+            self.weak.map(|seed| format!("weak={seed}")),
+            self.races.then(|| "races=yes".to_owned()),
+        ];
+        all.into_iter().flatten().collect()
     }
 
     /// Adds a user's options.
@@ -332,6 +349,10 @@ mod tests {
         assert_eq!((options.execute, options.capability, options.weak), (Execute::Ptx, 75, Some(3)));
         let options = Options::of_users("memory=2G,bar=64m", "memory=1g,multiprocessors=4").unwrap();
         assert_eq!((options.memory, options.bar, options.multiprocessors), (2 << 30, 64 << 20, 4));
+        let told = ["multiprocessors=4", "memory=2147483648", "bar=67108864"];
+        assert_eq!(options.told(), told);
+        assert!(Options::of_users("", "capability=8.0").unwrap().told().is_empty());
+        assert_eq!(Options::of_users("races=yes", "weak=7").unwrap().told(), ["weak=7", "races=yes"]);
         assert_eq!(Options::of_users("weak=x", "").unwrap_err().0, TARGET);
         assert_eq!(Options::of_users("weak=7", "weak=x").unwrap_err().0, USERS);
         for (wrong, limit) in [

@@ -1,6 +1,7 @@
 //! Kernel `queue_test` on a real queue: each command answered once, by its own answer, with its own data.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use warpbell::{Sharing, Ssd, Target};
 
@@ -9,12 +10,18 @@ use warpbell_sim::{Case, Mode, Rig, lines};
 
 /// Runs every case that the SSD's limits leave on the CPU target. Returns how many commands.
 pub fn kernels(ssd: &Arc<Ssd>, nsid: u32) -> u64 {
-    kernels_on(Target::Cpu, ssd, nsid, None)
+    kernels_on(Target::Cpu, ssd, nsid, (None, None))
 }
 
-/// The same on any target; of the cases only the one of this number, which is counted round.
-pub fn kernels_on(target: Target, ssd: &Arc<Ssd>, nsid: u32, only: Option<u64>) -> u64 {
-    let mut cases: Vec<_> = cases(ssd, nsid).into_iter().map(|case| Case { target, ..case }).collect();
+/// The same on any target; of the cases only the one of this number, which is counted round, and with this deadline.
+pub fn kernels_on(
+    target: Target,
+    ssd: &Arc<Ssd>,
+    nsid: u32,
+    (only, deadline): (Option<u64>, Option<Duration>),
+) -> u64 {
+    let on = |case: Case| Case { target, deadline: deadline.unwrap_or(case.deadline), ..case };
+    let mut cases: Vec<_> = cases(ssd, nsid).into_iter().map(on).collect();
     if let Some(number) = only {
         let at = (number % cases.len() as u64) as usize;
         cases = vec![cases.swap_remove(at)];

@@ -8,7 +8,7 @@ use warpbell_workload::{
 };
 
 /// Bytes of the namespace that a run uses.
-const RANGE: u64 = 2 << 20;
+pub const RANGE: u64 = 2 << 20;
 
 fn run(target: Target, ssd: &Ssd, options: &BenchOptions) -> Run {
     let job = resolve(ssd, options).unwrap_or_else(|error| panic!("{}: {options:?}: {error}", ssd.name()));
@@ -24,6 +24,11 @@ pub fn both_apis(ssd: &Ssd, nsid: u32) {
 
 /// The same on any target, over these interfaces.
 pub fn apis_on(target: Target, ssd: &Ssd, nsid: u32, apis: &[Api]) {
+    apis_within(RANGE, target, ssd, nsid, apis);
+}
+
+/// The same in so many bytes of the namespace, and with half as many read and written.
+pub fn apis_within(range: u64, target: Target, ssd: &Ssd, nsid: u32, apis: &[Api]) {
     let block = ssd.namespace(Some(warpbell_hw::Nsid(nsid))).expect("the namespace").block_size;
     let queues = ssd.granted_queues().min(2);
     for &api in apis {
@@ -35,7 +40,7 @@ pub fn apis_on(target: Target, ssd: &Ssd, nsid: u32, apis: &[Api]) {
                 continue;
             }
             let sharing = if splits { Sharing::Shared } else { Sharing::Exclusive };
-            let range = RANGE.next_multiple_of(bs);
+            let range = range.next_multiple_of(bs);
             let options = BenchOptions {
                 rw: Access::RandRw,
                 rwmixread: Some(50),
@@ -63,10 +68,10 @@ pub fn apis_on(target: Target, ssd: &Ssd, nsid: u32, apis: &[Api]) {
     println!("{}: namespace {nsid}, blocks of {block}: {} verified", ssd.name(), names.join(", "));
 }
 
-/// Words of an array over a page cache that is smaller than the array, read and written by several warps, with each policy;
+/// So many words of an array over a page cache that is smaller than it, read and written by several warps, with each policy;
 /// every block is checked.
-pub fn arrays_on(target: Target, ssd: &Ssd) -> String {
-    let (words, range) = (16 << 10, 512 << 10);
+pub fn arrays_on(target: Target, ssd: &Ssd, words: u64) -> String {
+    let range = 512 << 10;
     for &policy in Policy::ALL {
         let options = BenchOptions {
             rw: Access::RandRw,

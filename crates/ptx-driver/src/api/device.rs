@@ -16,9 +16,13 @@ fn name(options: &Options) -> String {
     if !options.users {
         return "fake CUDA driver (no GPU)".to_owned();
     }
-    let weak = options.weak.map_or_else(String::new, |seed| format!(", weak={seed}"));
-    let races = if options.races { ", races=yes" } else { "" };
-    format!("PTX machine, no GPU, as of {}.{}{weak}{races}", options.capability / 10, options.capability % 10)
+    let mut name =
+        format!("PTX machine, no GPU, as of {}.{}", options.capability / 10, options.capability % 10);
+    for option in options.told() {
+        name += ", ";
+        name += &option;
+    }
+    name
 }
 
 unsafe extern "C" {

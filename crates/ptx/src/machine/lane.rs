@@ -2,7 +2,8 @@
 
 use super::barrier::AtBarrier;
 use super::bytes::Room;
-use super::weak::Buffer;
+use super::late::Buffer;
+use super::polls::Polls;
 use crate::program::{Function, LOCAL, Meeting, PARAMETERS, Reg};
 
 /// What a lane gave where it meets others.
@@ -51,8 +52,8 @@ pub(super) struct Lane {
     pub(super) parameters: Vec<u8>,
     /// Address and value of its last store, where that was one of `st.mmio`.
     pub(super) rang: Option<(u64, u64)>,
-    /// The word of which weak loads gave it an old value last, and how often.
-    pub(super) stale: (u64, u32),
+    /// Words of which weak loads gave it old values.
+    pub(super) polls: Polls,
     /// Groups of copies that it ended: of `cp.async`, and of bulk copies.
     pub(super) groups: [u32; 2],
     /// Its stores that others do not see yet, where memory is weak.
@@ -72,7 +73,7 @@ impl Lane {
             local: Room::default(),
             parameters: Vec::new(),
             rang: None,
-            stale: (0, 0),
+            polls: Polls::default(),
             groups: [0; 2],
             late: Buffer::default(),
         };

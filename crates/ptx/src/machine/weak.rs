@@ -3,6 +3,8 @@
 //! A store is late: it goes from its lane to its block, from there to the GPU, and from there to the host's memory, each
 //! step at some time and past others at other addresses. A release of a scope leaves a marker that later stores of its lane
 //! do not pass on their way to that scope. A block keeps words that it loaded, and their neighbours, until an acquire.
+//! A store to the system that no `fence.sc` keeps before a load behind it is held back for long, so that devices and the
+//! host, whose time no seed chooses, find it missing.
 //! Loads are not later than what follows them: load buffering is allowed by PTX, and not shown.
 
 use std::collections::HashMap;
@@ -13,6 +15,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::block::Common;
 use super::lane::Lane;
+use super::late::{Buffer, Held, Late};
+use super::polls::Polls;
 use super::real::{Real, Region, Span};
 use crate::error::{Check, Finding};
 use crate::program::{Access, Order, Scope};
@@ -23,25 +27,8 @@ const MOST: usize = 12;
 const WORDS: usize = 4096;
 /// Words of a sector: what a load brings along.
 const SECTOR: u64 = 4;
-
-/// A store that is on its way, or what keeps later ones behind it.
-#[derive(Clone, Copy, Debug)]
-enum Late {
-    Store {
-        to: Real,
-        value: u64,
-        owner: u64,
-    },
-    /// What comes after it, of this owner, is not seen in its scope before what is ahead of it.
-    Marker {
-        scope: Scope,
-        owner: u64,
-    },
-}
-
-/// Late stores, in the order in which they came.
-#[derive(Debug, Default)]
-pub(super) struct Buffer(Vec<Late>);
+/// Late stores of the GPU among which none is held back any more.
+const FULL: usize = 4 * MOST;
 
 /// What the blocks of a GPU have in common, of all grids that run there.
 #[derive(Debug)]
@@ -58,12 +45,10 @@ struct State {
     random: Xoshiro256PlusPlus,
     /// One in so many chances lets something go on: from lanes, from blocks, from the GPU. Each run has its own.
     rates: [u32; 3],
+    held: Held,
     /// Grids that run.
     grids: u64,
 }
-
-/// How often a lane reads an old value of one word by weak loads before that is a poll.
-const POLLS: u32 = 10_000;
 
 /// What a block keeps: late stores of all its lanes, and words with the time at which they were loaded.
 #[derive(Debug, Default)]
@@ -81,6 +66,7 @@ impl Gpu {
             acquired: 0,
             random: Xoshiro256PlusPlus::seed_from_u64(0),
             rates: [1; 3],
+            held: Held::default(),
             grids: 0,
         }))
     }
@@ -93,6 +79,7 @@ impl Gpu {
             let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x5745_414b);
             state.rates = [0; 3].map(|_: u32| 2 << random.random_range(0..6));
             state.random = random;
+            state.held = Held::default();
             // No block keeps words that these are to be compared with.
             state.written.clear();
         }
@@ -105,35 +92,6 @@ impl Gpu {
             state.reach_memory(0);
         }
         state.grids -= 1;
-    }
-}
-
-impl Buffer {
-    /// A value of memory, as it is behind these stores.
-    fn over(&self, at: Real, value: u64) -> u64 {
-        let stores = self.0.iter().filter_map(|late| match late {
-            Late::Store { to, value, .. } => Some((*to, *value)),
-            Late::Marker { .. } => None,
-        });
-        stores.fold(value, |seen, (to, stored)| at.span().patched(seen, to.span(), stored))
-    }
-
-    /// Whether the one at `index` may go before those that came earlier.
-    fn goes(&self, index: usize) -> bool {
-        let earlier = &self.0[..index];
-        match self.0[index] {
-            Late::Marker { .. } => earlier.is_empty(),
-            Late::Store { to, owner, .. } => earlier.iter().all(|other| match other {
-                Late::Store { to: before, .. } => !before.span().overlaps(to.span()),
-                Late::Marker { owner: of, .. } => *of != owner,
-            }),
-        }
-    }
-
-    /// One that may go, by chance.
-    fn choose(&self, random: &mut Xoshiro256PlusPlus) -> Option<usize> {
-        let can: Vec<usize> = (0..self.0.len()).filter(|index| self.goes(*index)).collect();
-        (!can.is_empty()).then(|| can[random.random_range(0..can.len())])
     }
 }
 
@@ -196,7 +154,7 @@ impl Block {
 /// What is late in a lane, its block and the GPU, while one of its instructions runs.
 struct Path<'a> {
     lane: &'a mut Buffer,
-    stale: &'a mut (u64, u32),
+    polls: &'a mut Polls,
     block: &'a mut Block,
     gpu: &'a mut State,
     owner: u64,
@@ -213,9 +171,11 @@ impl Path<'_> {
             let Some(index) = self.block.late.choose(&mut self.gpu.random) else { break };
             self.block.reach_gpu(index, self.gpu);
         }
+        self.gpu.held.step();
         while self.gpu.late.0.len() > MOST || self.chance(self.gpu.rates[2]) {
-            let State { late, random, .. } = &mut *self.gpu;
-            let Some(index) = late.choose(random) else { break };
+            let State { late, random, held, .. } = &mut *self.gpu;
+            let is_full = late.0.len() >= FULL;
+            let Some(index) = late.choose_but(|at| held.has(at) && !is_full, random) else { break };
             self.gpu.reach_memory(index);
         }
     }
@@ -234,6 +194,19 @@ impl Path<'_> {
             self.block.reach_gpu(0, self.gpu);
         }
         while scope == Scope::System && !self.gpu.late.0.is_empty() {
+            self.gpu.reach_memory(0);
+        }
+    }
+
+    /// What is ahead of the lane's own last marker is seen in its scope, and what is behind it stays where it is.
+    fn flush_marked(&mut self) {
+        for _ in 0..self.lane.marked(self.owner) {
+            self.block.take(self.lane, 0);
+        }
+        for _ in 0..self.block.late.marked(self.owner) {
+            self.block.reach_gpu(0, self.gpu);
+        }
+        for _ in 0..self.gpu.late.marked(self.owner) {
             self.gpu.reach_memory(0);
         }
     }
@@ -271,6 +244,9 @@ impl Path<'_> {
     }
 
     fn load(&mut self, access: &Access, at: Real, region: &Region) -> u64 {
+        if access.scope == Scope::System && matches!(access.order, Order::Relaxed | Order::Acquire) {
+            self.hold_back(at);
+        }
         let word = at.span().word();
         let early = match access.order {
             // Registers of a device are read as the text says, and nothing beside them.
@@ -283,7 +259,12 @@ impl Path<'_> {
         let seen = match kept {
             Some(kept) if early => {
                 if access.order == Order::Weak {
-                    self.count_old(at, kept);
+                    let address = at.span().address();
+                    if self.gpu.seen(at) == kept {
+                        self.polls.fresh(address)
+                    } else {
+                        self.polls.old(address)
+                    }
                 }
                 kept
             }
@@ -308,14 +289,15 @@ impl Path<'_> {
         self.loaded(access, at, seen)
     }
 
-    /// Counts that the lane got a value of its block's which is old: of the same word, time after time.
-    fn count_old(&mut self, at: Real, kept: u64) {
-        let word = at.span().address();
-        if self.gpu.seen(at) != kept {
-            let before = if self.stale.0 == word { self.stale.1 } else { 0 };
-            *self.stale = (word, before + 1);
-        } else if self.stale.0 == word {
-            *self.stale = (0, 0);
+    /// A load of what the host or a device may have written passes a store of its lane's that they may be waiting for: they
+    /// shall have time to do what they do without it. `fence.sc` is what forbids that.
+    fn hold_back(&mut self, at: Real) {
+        let late = [&*self.lane, &self.block.late, &self.gpu.late];
+        let store = late.into_iter().find_map(|buffer| buffer.last_of(self.owner, at.span()));
+        if let Some(store) = store
+            && self.chance(2)
+        {
+            self.gpu.held.begin(store);
         }
     }
 
@@ -334,13 +316,12 @@ impl Path<'_> {
         }
         if access.order == Order::Mmio {
             // It waits for nothing but what was released before it.
-            if let Some(scope) = self.marked() {
-                self.flush(scope);
-            }
+            self.flush_marked();
             self.ahead_of(to);
             return to.store(value, std::sync::atomic::Ordering::SeqCst);
         }
-        self.lane.0.push(Late::Store { to, value, owner: self.owner });
+        let system = access.scope == Scope::System && access.order != Order::Weak;
+        self.lane.0.push(Late::Store { to, value, owner: self.owner, system });
     }
 
     /// What this lane sees of a word is in memory, before it is written there.
@@ -378,7 +359,7 @@ impl Common<'_> {
         let owner = self.run.grid_number << 42 | u64::from(self.block) << 10 | u64::from(lane.number);
         let mut path = Path {
             lane: &mut lane.late,
-            stale: &mut lane.stale,
+            polls: &mut lane.polls,
             block: &mut self.weak,
             gpu: &mut gpu,
             owner,
@@ -396,10 +377,7 @@ impl Common<'_> {
 
     /// Refuses a poll by weak loads, which need not ever see what was stored.
     pub(super) fn polls(&self, lane: &Lane) -> Result<(), Box<Finding>> {
-        let (word, count) = lane.stale;
-        if count < POLLS {
-            return Ok(());
-        }
+        let Some((word, count)) = lane.polls.is_poll() else { return Ok(()) };
         let what = format!(
             "{word:#x} was read {count} times by weak loads, which gave an old value each time: a poll needs ld.relaxed or \
              ld.acquire"

@@ -205,32 +205,38 @@ fn a_run_can_be_stopped() {
     assert!(!launch.run(&words, &true.into()).unwrap().ended);
 }
 
+/// Block 0 stores each of these words late, block 1 polls them by turns until one is stored.
+fn poll_of(words: &[usize], load: &str, seed: u64) -> Result<warpbell_ptx::Ran, Error> {
+    let each = |text: &dyn Fn(usize) -> String| words.iter().map(|word| text(word * 64)).collect::<String>();
+    let stores = each(&|at| format!("st.release.gpu.global.u64 [%words+{at}], 1;\n"));
+    let loads = each(&|at| format!("{load} %rd2, [%words+{at}];\nor.b64 %rd1, %rd1, %rd2;\n"));
+    let body = format!(
+        "mov.u32 %r1, %ctaid.x;\nsetp.ne.u32 %p1, %r1, 0;\nmov.u64 %rd1, 0;\n@%p1 bra $poll;\nmov.u32 %r2, 300;\n\
+         $late: nanosleep.u32 20;\nsub.u32 %r2, %r2, 1;\nsetp.ne.u32 %p2, %r2, 0;\n@%p2 bra $late;\n\
+         {stores}ret;\n$poll: {loads}setp.eq.u64 %p3, %rd1, 0;\n@%p3 bra $poll;"
+    );
+    let (module, words) = (module("", &body).unwrap(), Words::of(&[0; 32]));
+    let launch = Launch::new(&module, "k").grid([2, 1, 1]).block([1, 1, 1]).resident(2);
+    launch.arguments(&words.address(0).to_le_bytes()).seed(seed).weak(true).run(&words, &false.into())
+}
+
 #[test]
 fn a_poll_by_weak_loads_is_found_and_one_by_relaxed_loads_ends() {
-    let body = |load: &str| {
-        format!(
-            "mov.u32 %r1, %ctaid.x;\nsetp.ne.u32 %p1, %r1, 0;\n@%p1 bra $poll;\nmov.u32 %r2, 300;\n\
-             $late: nanosleep.u32 20;\nsub.u32 %r2, %r2, 1;\nsetp.ne.u32 %p2, %r2, 0;\n@%p2 bra $late;\n\
-             st.release.gpu.global.u64 [%words], 1;\nret;\n$poll: {load} %rd1, [%words];\n\
-             setp.eq.u64 %p3, %rd1, 0;\n@%p3 bra $poll;"
-        )
-    };
-    let run = |load: &str, seed| {
-        let (module, words) = (module("", &body(load)).unwrap(), Words::of(&[0; 8]));
-        let launch = Launch::new(&module, "k").grid([2, 1, 1]).block([1, 1, 1]).resident(2);
-        let launch = launch.arguments(&words.address(0).to_le_bytes()).seed(seed).weak(true);
-        launch.run(&words, &false.into())
-    };
-    let mut stale = 0;
-    for seed in 0..20 {
-        match run("ld.global.u64", seed) {
-            Err(Error::Found(finding)) => {
-                assert!(finding.check == Check::Stale && finding.what.contains("10000 times"), "{finding}");
-                stale += 1;
+    // Of one word, and of several by turns.
+    for words in [&[0][..], &[0, 1], &[0, 1, 2, 3]] {
+        let mut stale = 0;
+        for seed in 0..20 {
+            match poll_of(words, "ld.global.u64", seed) {
+                Err(Error::Found(finding)) => {
+                    let said = finding.check == Check::Stale && finding.what.contains("10000 times");
+                    assert!(said, "{finding}");
+                    stale += 1;
+                }
+                other => assert!(other.is_ok_and(|ran| ran.ended), "seed {seed}"),
             }
-            other => assert!(other.is_ok_and(|ran| ran.ended), "seed {seed}"),
+            let ends = poll_of(words, "ld.relaxed.gpu.global.u64", seed).is_ok_and(|ran| ran.ended);
+            assert!(ends, "seed {seed}");
         }
-        assert!(run("ld.relaxed.gpu.global.u64", seed).is_ok_and(|ran| ran.ended), "seed {seed}");
+        assert!(stale > 0, "the poll of {words:?} ended for each seed");
     }
-    assert!(stale > 0, "the poll ended for each seed");
 }

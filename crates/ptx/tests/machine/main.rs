@@ -5,6 +5,7 @@
 
 mod asynchronous;
 mod control;
+mod devices;
 mod findings;
 mod instructions;
 mod litmus;
@@ -34,6 +35,10 @@ impl Words {
 
     pub(crate) fn address(&self, word: usize) -> u64 {
         self.words.as_ptr() as u64 + word as u64 * 8
+    }
+
+    pub(crate) fn word(&self, at: usize) -> &AtomicU64 {
+        &self.words[at]
     }
 
     pub(crate) fn values(&self) -> Vec<u64> {

@@ -31,6 +31,9 @@ pub struct Options {
     /// Of each check of queues only the case of this number, which is counted round: for many seeds on the PTX machine
     #[arg(long)]
     pub case: Option<u64>,
+    /// Of checks of queues: seconds after which a command has failed, where it must (10, or as the case says)
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=600))]
+    pub deadline: Option<u64>,
     /// Seconds that each figure is measured for
     #[arg(long, default_value_t = 1.0)]
     pub seconds: f64,

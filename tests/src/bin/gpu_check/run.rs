@@ -12,6 +12,7 @@ use warpbell_kernels::toolchain::CudaImage;
 use crate::options::Options;
 use crate::report::{CheckResult, FigureResult, Outcome, Row};
 use warpbell::test_hooks::TestSsd;
+use warpbell_tests::suite;
 
 /// What checks and figures run on.
 pub struct Fixture {
@@ -22,20 +23,22 @@ pub struct Fixture {
     /// Whether each PTX is loaded, too.
     pub all: bool,
     pub seconds: f64,
-    /// Of the checks of queues the only case.
+    /// Of the checks of queues the only case, and how long a command may take.
     pub case: Option<u64>,
+    pub deadline: Option<Duration>,
 }
 
 impl Fixture {
     /// Finds out whether the target is here at all.
     pub fn new(options: &Options) -> anyhow::Result<Fixture> {
-        let Options { target, quick, all, seconds, case, .. } = *options;
+        let Options { target, quick, all, seconds, case, deadline, .. } = *options;
         anyhow::ensure!(seconds > 0.0 && seconds <= 600.0, "--seconds {seconds}: from above 0 to 600");
         let target_name = match target.open()?.gpu() {
             None => "CPU executor".to_owned(),
             Some(gpu) => describe(gpu.info()),
         };
-        Ok(Fixture { target, target_name, quick, all, seconds, case })
+        let deadline = deadline.map(Duration::from_secs);
+        Ok(Fixture { target, target_name, quick, all, seconds, case, deadline })
     }
 
     /// Our kernel file `file` for the target, whose compute capability is `arch`.
@@ -75,6 +78,11 @@ impl Fixture {
     /// `full` of something, or less where time matters.
     pub fn sized(&self, full: u64) -> u64 {
         if self.quick { (full / 8).max(1) } else { full }
+    }
+
+    /// Bytes that benchmarks with verification use: where time matters still several times what is in flight.
+    pub fn range(&self) -> u64 {
+        if self.quick { suite::RANGE / 4 } else { suite::RANGE }
     }
 
     /// Whether figures are those of a GPU, and not of the CPU or of a fake driver.

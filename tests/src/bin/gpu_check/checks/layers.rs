@@ -56,7 +56,7 @@ pub fn stream(fixture: &Fixture) -> anyhow::Result<String> {
 /// Compute warps write, read and check through agents.
 pub fn agents(fixture: &Fixture) -> anyhow::Result<String> {
     let ssd = fixture.soft("size=16m", &OpenOptions::default())?;
-    suite::apis_on(fixture.target, &ssd, 1, &[Api::Agent]);
+    suite::apis_within(fixture.range(), fixture.target, &ssd, 1, &[Api::Agent]);
     fixture.no_violations(&ssd)?;
     Ok(format!("three sizes, verified, {}", ssd.data_path()))
 }
@@ -64,7 +64,7 @@ pub fn agents(fixture: &Fixture) -> anyhow::Result<String> {
 /// Blocks of threads write, read and check by batches.
 pub fn block_bench(fixture: &Fixture) -> anyhow::Result<String> {
     let ssd = fixture.soft("size=16m", &OpenOptions::default())?;
-    suite::apis_on(fixture.target, &ssd, 1, &[Api::Batch]);
+    suite::apis_within(fixture.range(), fixture.target, &ssd, 1, &[Api::Batch]);
     fixture.no_violations(&ssd)?;
     Ok(format!("three sizes, verified, {}", ssd.data_path()))
 }
@@ -72,7 +72,7 @@ pub fn block_bench(fixture: &Fixture) -> anyhow::Result<String> {
 /// Warps read and write words of an array over a page cache.
 pub fn arrays(fixture: &Fixture) -> anyhow::Result<String> {
     let ssd = fixture.soft("size=16m,order=shuffled:8", &OpenOptions::default())?;
-    let told = suite::arrays_on(fixture.target, &ssd);
+    let told = suite::arrays_on(fixture.target, &ssd, fixture.sized(16 << 10));
     fixture.no_violations(&ssd)?;
     Ok(told)
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use warpbell::{KernelMemory, OpenTarget, SharedMemory};
+use warpbell::{KernelMemory, OpenTarget, Running, SharedMemory};
 use warpbell_kernels::abi::{CheckResult, StaleCheckArgs};
 use warpbell_sim::launch_alone;
 use zerocopy::IntoBytes;
@@ -21,6 +21,8 @@ const ANSWER: usize = 512;
 const LANES: usize = 32;
 /// For a round to begin, or to be answered.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// A round that takes longer is late: has the kernel ended?
+const LATE: Duration = Duration::from_millis(100);
 
 /// Where the data of the rounds lies, and who writes it there.
 #[derive(Clone)]
@@ -70,7 +72,7 @@ fn stale(target: &OpenTarget, place: &Place, rounds: u32, late: bool) -> anyhow:
     place.write(0)?;
     let launch = launch_alone(target, "check_stale", &args)?.grid(1).block(32);
     let running = launch.keep((words.clone(), results.clone(), place.clone())).start()?;
-    let turns = (1..=rounds).try_for_each(|round| turn(&words, place, round, late));
+    let turns = (1..=rounds).try_for_each(|round| turn(&running, &words, place, round, late));
     words.window().store_u32(STOP, 1, Ordering::Release);
     running.join()?;
     turns?;
@@ -84,7 +86,13 @@ fn stale(target: &OpenTarget, place: &Place, rounds: u32, late: bool) -> anyhow:
     Ok(result.wrong)
 }
 
-fn turn(words: &SharedMemory, place: &Place, round: u32, late: bool) -> anyhow::Result<()> {
+fn turn(
+    running: &Running,
+    words: &SharedMemory,
+    place: &Place,
+    round: u32,
+    late: bool,
+) -> anyhow::Result<()> {
     if !late {
         place.write(round)?;
     }
@@ -92,6 +100,8 @@ fn turn(words: &SharedMemory, place: &Place, round: u32, late: bool) -> anyhow::
     let begin = Instant::now();
     while words.window().load_u32(SEEN, Ordering::Acquire) != round {
         anyhow::ensure!(begin.elapsed() < PATIENCE, "round {round} was not answered within {PATIENCE:?}");
+        let ended = begin.elapsed() > LATE && running.is_finished()?;
+        anyhow::ensure!(!ended, "round {round} was not answered, and the kernel has ended");
         std::thread::yield_now();
     }
     // What the kernel wrote before it said so.
