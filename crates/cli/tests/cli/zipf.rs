@@ -1,4 +1,5 @@
 //! `bench --random-distribution`: addresses by Zipf's law.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::HashMap;
 
@@ -13,7 +14,7 @@ fn blocks(flags: &[&str]) -> HashMap<u64, u64> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace.json").display().to_string();
     let fixed = ["bench", DEVICE, "--io-limit", "16m", "-o", "json", "--trace-format", "json"];
-    let traced = ["--trace", &path, "--trace-events", "65536"];
+    let traced = ["--trace", &path, "--trace-events", "524288"];
     json(&[&fixed[..], &traced, flags].concat());
     let trace: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
     let events = trace["ssds"][0]["events"].as_array().unwrap_or_else(|| panic!("no events in {trace:#}"));

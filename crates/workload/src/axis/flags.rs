@@ -98,6 +98,7 @@ pub const NOT_SWEPT: &[(&str, &str)] = &[
     ("allow-dirty", PERMITS),
     ("nsid", ONE_RANGE),
     ("partition", ONE_RANGE),
+    ("manifest", ONE_RANGE),
     ("no-recover", "it is recover=on,off"),
     ("axis", "an axis has none"),
     ("repeat", "each point is measured as often as any other"),
