@@ -22,7 +22,7 @@ pub use catalogue::{ExportArgs, ImportArgs, RemoveArgs, VerifyArgs};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-pub use device::{DATA, Dbbuf, DeviceArgs};
+pub use device::DeviceArgs;
 pub use experiment::ExperimentArgs;
 pub use files::{FilesArgs, FilesCommand, PartArgs};
 pub use generate::{GenArgs, GenTo};

@@ -11,8 +11,9 @@ use warpbell::{
 };
 use warpbell_softctl::FaultPlan;
 use warpbell_vfio::{IommuChoice, PciOptions};
+use warpbell_workload::DATA_PLACES;
 
-use crate::args::{DATA, DeviceArgs};
+use crate::args::DeviceArgs;
 use crate::events;
 use crate::exit::{Ending, explained};
 use crate::permission;
@@ -202,7 +203,7 @@ impl Memories<'_> {
             Place::Cmb => {
                 let why =
                     "data cannot lie in the controller memory buffer, which takes submission rings only";
-                return Err(Ending::usage(format!("--data: 'cmb': {why}; expected {DATA}")));
+                return Err(Ending::usage(format!("--data: 'cmb': {why}; expected {DATA_PLACES}")));
             }
             Place::Bar(bdf, bar) => DataPlacement::Foreign(self.bar(bdf, bar)?),
             Place::Hbm => DataPlacement::Hbm(self.gpu("--data")?),

@@ -1,16 +1,19 @@
 //! Benchmark results as text, in the manner of fio.
 
+mod table;
+
 use std::fmt::Write;
 
 use comfy_table::{CellAlignment, Table, presets};
 use warpbell_workload::resident::ResidentFigures;
 use warpbell_workload::trace::TraceSummary;
 use warpbell_workload::{
-    AccessCost, AgentReport, Api, ArrayReport, BenchReport, ClockKind, Completion, GroupReport, Job, Latency,
-    PathReport, PointSummary, RecoveryReport, Run, Skipped, Spread, Traffic, Trouble,
+    AccessCost, AgentReport, Api, ArrayReport, BenchReport, ClockKind, Completion, Distribution, GroupReport,
+    Job, Latency, PathReport, PointSummary, RecoveryReport, Run, Skipped, Spread, Traffic, Trouble,
 };
 
 use crate::units;
+use table::table;
 
 /// Said above every result of the CPU target.
 pub const BANNER: &str = "target cpu: software controller and kernels on the CPU; not a hardware figure";
@@ -22,6 +25,7 @@ pub fn bench(report: &BenchReport) -> String {
     let several = !report.points.is_empty();
     for run in report.runs.iter().filter(|run| !several || run.partial || !run.clean()) {
         text.push_str(&self::run(run));
+        text.push_str(&own_path(report, run));
     }
     if several {
         text.push_str(&medians(&report.points));
@@ -51,6 +55,16 @@ pub fn group(group: &GroupReport) -> String {
         }
     }
     text
+}
+
+/// The way of a run, where that of others is another.
+fn own_path(report: &BenchReport, run: &Run) -> String {
+    match &run.data_path {
+        Some(own) if *own != report.data_path => {
+            path(own).lines().map(|line| format!("  {line}\n")).collect()
+        }
+        _ => String::new(),
+    }
 }
 
 fn header(report: &BenchReport) -> String {
@@ -289,6 +303,9 @@ fn job(job: &Job) -> String {
     }
     let mut text =
         format!("{}: bs={size} iodepth={} queues={} api={}", job.rw, job.iodepth, job.queues, job.api);
+    if job.random_distribution != Distribution::Random {
+        let _ = write!(text, " random-distribution={}", job.random_distribution);
+    }
     if job.completion != Completion::Poll {
         let _ = write!(text, " completion={}", job.completion);
     }
@@ -370,49 +387,6 @@ fn trouble(run: &Run) -> String {
         );
     }
     text
-}
-
-/// The points of a sweep, one line each.
-fn table(runs: &[Run]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header([
-        "rw",
-        "bs",
-        "iodepth",
-        "queues",
-        "api",
-        "warps",
-        "IOPS",
-        "MiB/s",
-        "MB/s",
-        "p50 us",
-        "p99 us",
-        "p99.99 us",
-        "errors",
-    ]);
-    for run in runs {
-        let job = &run.job;
-        let us = |pick: fn(&Latency) -> u64| {
-            run.lat_ns.as_ref().map_or("-".to_owned(), |latency| format!("{:.2}", pick(latency) as f64 / 1e3))
-        };
-        table.add_row([
-            job.rw.to_string(),
-            warpbell_workload::ByteSize(job.bs_bytes).to_string(),
-            job.iodepth.to_string(),
-            job.queues.to_string(),
-            job.protocol.map_or_else(|| job.api.to_string(), |protocol| format!("{} {protocol}", job.api)),
-            if job.api == Api::Host { "-".to_owned() } else { job.warps.to_string() },
-            units::iops(run.total.iops),
-            format!("{:.0}", run.total.bytes_per_s / f64::from(1 << 20)),
-            format!("{:.0}", run.total.bytes_per_s / 1e6),
-            us(|latency| latency.p50),
-            us(|latency| latency.p99),
-            us(|latency| latency.p99_99),
-            (run.errors + run.verify.as_ref().map_or(0, |verify| verify.mismatches)).to_string(),
-        ]);
-    }
-    lines(table, 0)
 }
 
 /// The points that ran several times, one line each.

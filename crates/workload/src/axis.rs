@@ -1,36 +1,17 @@
 //! Sweeps: `--axis bs=512,4k --axis iodepth=1..64*4` runs every combination.
 
+mod flags;
+
 use std::collections::BTreeSet;
-use std::error::Error;
-use std::num::{IntErrorKind, ParseIntError};
+
+pub use flags::{NOT_SWEPT, swept};
+pub(crate) use flags::{cpu_list, on_off, ring_places};
 
 use crate::options::BenchOptions;
 use crate::size::ByteSize;
 
 /// The most runs of one sweep.
 pub const MAX_RUNS: usize = 10_000;
-/// Flags that can be swept.
-const FLAGS: &[&str] = &[
-    "bs",
-    "iodepth",
-    "queues",
-    "warps",
-    "agents",
-    "block",
-    "cache",
-    "policy",
-    "hit-rate",
-    "spread",
-    "rwmixread",
-    "rw",
-    "sharing",
-    "api",
-    "protocol",
-    "gather",
-    "completion",
-    "seed",
-];
-
 /// Why an axis was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AxisError {
@@ -53,10 +34,18 @@ pub enum AxisError {
         last: u64,
     },
     /// Not a flag with values.
-    #[error("--axis {name}: expected one of {}", FLAGS.join(", "))]
+    #[error("--axis {name}: expected one of {}", swept().collect::<Vec<_>>().join(", "))]
     Name {
         /// What was given.
         name: String,
+    },
+    /// A flag that cannot be swept.
+    #[error("--axis {name}: it cannot be swept: {reason}")]
+    NotSwept {
+        /// The flag.
+        name: &'static str,
+        /// Why.
+        reason: &'static str,
     },
     /// A value that the flag does not take.
     #[error("--axis {name}={value}: {reason}")]
@@ -118,10 +107,8 @@ impl std::str::FromStr for Axis {
     fn from_str(text: &str) -> Result<Axis, AxisError> {
         let form = || AxisError::Form { axis: text.to_owned() };
         let (name, values) = text.split_once('=').ok_or_else(form)?;
-        if !FLAGS.contains(&name) {
-            return Err(AxisError::Name { name: name.to_owned() });
-        }
-        let values = if values.contains("..") {
+        named(name)?;
+        let values = if values.contains("..") && name != flags::FAULT {
             range(values).ok_or_else(form)?
         } else if let Some((factor, of)) = tie(values) {
             Values::Tied { factor, of }
@@ -135,6 +122,11 @@ impl std::str::FromStr for Axis {
 }
 
 impl Axis {
+    /// The flag.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// How many values it takes.
     fn count(&self) -> u128 {
         match &self.values {
@@ -210,7 +202,7 @@ fn tie(text: &str) -> Option<(u64, String)> {
     let (one, other) = text.split_once('*')?;
     let parts = |factor: &str, flag: &str| {
         let factor = factor.parse::<ByteSize>().ok().filter(|factor| factor.0 > 0)?;
-        FLAGS.contains(&flag).then(|| (factor.0, flag.to_owned()))
+        flags::named(flag).is_some().then(|| (factor.0, flag.to_owned()))
     };
     parts(one, other).or_else(|| parts(other, one))
 }
@@ -241,46 +233,21 @@ fn range(text: &str) -> Option<Values> {
     Some(Values::Range { first, last, step, factor })
 }
 
-/// Why a value is none, in words about the value.
-fn reason(error: &(dyn Error + 'static)) -> String {
-    match error.downcast_ref::<ParseIntError>().map(ParseIntError::kind) {
-        None => error.to_string(),
-        Some(IntErrorKind::PosOverflow) => "it is larger than the flag takes".to_owned(),
-        Some(_) => "expected a whole number".to_owned(),
+/// The flag with this name; or why it cannot be swept.
+fn named(name: &str) -> Result<&'static flags::Flag, AxisError> {
+    if let Some(flag) = flags::named(name) {
+        return Ok(flag);
+    }
+    match NOT_SWEPT.iter().find(|(flag, _)| *flag == name) {
+        Some((name, reason)) => Err(AxisError::NotSwept { name, reason }),
+        None => Err(AxisError::Name { name: name.to_owned() }),
     }
 }
 
 /// Sets one flag of `options` to a value as users write it.
 fn set(options: &mut BenchOptions, name: &str, value: &str) -> Result<(), AxisError> {
-    fn parsed<T: std::str::FromStr<Err: Error + 'static>>(name: &str, value: &str) -> Result<T, AxisError> {
-        value.parse().map_err(|error: T::Err| AxisError::Value {
-            name: name.to_owned(),
-            value: value.to_owned(),
-            reason: reason(&error),
-        })
-    }
-    match name {
-        "bs" => options.bs = parsed(name, value)?,
-        "iodepth" => options.iodepth = parsed(name, value)?,
-        "queues" => options.queues = parsed(name, value)?,
-        "warps" => options.warps = Some(parsed(name, value)?),
-        "agents" => options.agents = Some(parsed(name, value)?),
-        "block" => options.block = Some(parsed(name, value)?),
-        "cache" => options.cache = Some(parsed(name, value)?),
-        "policy" => options.policy = Some(parsed(name, value)?),
-        "hit-rate" => options.hit_rate = Some(parsed(name, value)?),
-        "spread" => options.spread = Some(parsed(name, value)?),
-        "rwmixread" => options.rwmixread = Some(parsed(name, value)?),
-        "rw" => options.rw = parsed(name, value)?,
-        "sharing" => options.sharing = parsed(name, value)?,
-        "api" => options.api = parsed(name, value)?,
-        "protocol" => options.protocol = Some(parsed(name, value)?),
-        "completion" => options.completion = parsed(name, value)?,
-        "gather" => options.gather = Some(parsed(name, value)?),
-        "seed" => options.seed = parsed(name, value)?,
-        _ => return Err(AxisError::Name { name: name.to_owned() }),
-    }
-    Ok(())
+    let wrong = |reason| AxisError::Value { name: name.to_owned(), value: value.to_owned(), reason };
+    named(name)?.set(options, value).map_err(wrong)
 }
 
 /// Every combination of the axes' values over `base`; the last axis varies fastest. Without axes,
@@ -323,29 +290,7 @@ pub fn point_name(axes: &[Axis], options: &BenchOptions) -> String {
 
 /// A flag's value in `options`.
 fn shown(options: &BenchOptions, name: &str) -> String {
-    fn open<T: std::fmt::Display>(value: Option<&T>) -> String {
-        value.map_or_else(|| "default".to_owned(), T::to_string)
-    }
-    match name {
-        "bs" => options.bs.to_string(),
-        "iodepth" => options.iodepth.to_string(),
-        "queues" => options.queues.to_string(),
-        "warps" => open(options.warps.as_ref()),
-        "agents" => open(options.agents.as_ref()),
-        "block" => open(options.block.as_ref()),
-        "cache" => open(options.cache.as_ref()),
-        "policy" => open(options.policy.as_ref()),
-        "hit-rate" => open(options.hit_rate.as_ref()),
-        "spread" => open(options.spread.as_ref()),
-        "rwmixread" => open(options.rwmixread.as_ref()),
-        "rw" => options.rw.to_string(),
-        "sharing" => options.sharing.to_string(),
-        "api" => options.api.to_string(),
-        "protocol" => open(options.protocol.as_ref()),
-        "completion" => options.completion.to_string(),
-        "gather" => open(options.gather.as_ref()),
-        _ => options.seed.to_string(),
-    }
+    flags::named(name).map(|flag| flag.shown(options)).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -380,7 +325,9 @@ mod tests {
     #[test]
     fn refusals() {
         assert!(matches!("bs".parse::<Axis>(), Err(AxisError::Form { .. })));
-        assert!(matches!("size=1,2".parse::<Axis>(), Err(AxisError::Name { .. })));
+        assert!(matches!("sizes=1,2".parse::<Axis>(), Err(AxisError::Name { .. })));
+        let line = "nsid=1,2".parse::<Axis>().unwrap_err().to_string();
+        assert!(line.starts_with("--axis nsid: it cannot be swept: a result is of one range"), "{line}");
         assert_eq!(
             "rw=read,trim".parse::<Axis>().unwrap_err().to_string(),
             "--axis rw=trim: 'trim': expected one of read, write, randread, randwrite, randrw"
@@ -421,6 +368,43 @@ mod tests {
         assert!(circle.contains("must not itself follow"), "{circle}");
         let word = "iodepth=2*rw".parse::<Axis>().unwrap_err().to_string();
         assert!(word.contains("only --bs, --iodepth, --queues and --warps"), "{word}");
+    }
+
+    #[test]
+    fn options_of_opening_are_swept_like_others() {
+        let axes = [axis("dbbuf=on,off"), axis("rings=host,sq=cmb+cq=hbm"), axis("wide-cids=off")];
+        let runs = sweep(&BenchOptions::default(), &axes).unwrap();
+        let names: Vec<String> = runs.iter().map(|run| point_name(&axes, run)).collect();
+        assert_eq!(names[0], "dbbuf=on rings=host wide-cids=off");
+        assert_eq!(names[3], "dbbuf=off rings=sq=cmb+cq=hbm wide-cids=off");
+        assert_eq!(runs[3].opening.rings, "sq=cmb,cq=hbm".parse().unwrap());
+        let line = |text: &str| text.parse::<Axis>().unwrap_err().to_string();
+        assert!(
+            line("rings=moon").starts_with("--axis rings=moon: 'moon': expected host, cmb, hbm, bar:BDF/N")
+        );
+        assert!(line("data=cmb").starts_with("--axis data=cmb: 'cmb': data cannot lie in the controller"));
+        assert_eq!(line("dbbuf=yes"), "--axis dbbuf=yes: 'yes': expected one of auto, on, off");
+        assert_eq!(line("wide-cids=1"), "--axis wide-cids=1: '1': expected on or off");
+        assert_eq!(
+            line("doorbells=by-hand"),
+            "--axis doorbells=by-hand: 'by-hand': expected auto, mapped or forwarded"
+        );
+        assert!(
+            line("random-distribution=zipf:11")
+                .contains("theta 11 is outside of its limits: above 0, at most 10")
+        );
+    }
+
+    #[test]
+    fn a_flag_may_be_left_out_at_some_points() {
+        let axes = [axis("threads=default,1"), axis("cpus=default,0+1"), axis("fault=default,../plan.toml")];
+        let runs = sweep(&BenchOptions::default(), &axes).unwrap();
+        assert_eq!((runs[0].threads, &runs[0].cpus, &runs[0].opening.fault), (None, &Vec::new(), &None));
+        assert_eq!((runs[7].threads, &runs[7].cpus), (Some(1), &vec![0, 1]));
+        assert_eq!(point_name(&axes, &runs[7]), "threads=1 cpus=0+1 fault=../plan.toml");
+        let times = [axis("runtime=1..4*2"), axis("deadline=500ms,2s")];
+        let runs = sweep(&BenchOptions::default(), &times).unwrap();
+        assert_eq!(point_name(&times, &runs[2]), "runtime=2s deadline=500ms");
     }
 
     #[test]

@@ -85,6 +85,7 @@ pub fn bench(ssd: &Ssd, target: Target, job: &Job, control: &Control) -> Result<
     run.violations = self::violations(ssd) - violations - run.recovery.late_doorbells;
     run.violation_examples = wrong.iter().take(EXAMPLES).map(ToString::to_string).collect();
     run.partial = control.stopped();
+    run.data_path = Some(PathReport::of(ssd));
     run.ssds = vec![SsdReport::of(ssd, &run)];
     Ok(run)
 }
@@ -234,6 +235,30 @@ impl PathReport {
             ordering: path.domains.name().to_owned(),
             descriptors: path.descriptor.name().to_owned(),
             controller: kind(ssd).to_owned(),
+        }
+    }
+
+    /// Of the openings of a sweep: each value that any of them has.
+    pub fn together(paths: &[PathReport]) -> PathReport {
+        let all = |pick: fn(&PathReport) -> Option<&str>| {
+            let mut values: Vec<&str> = Vec::new();
+            for value in paths.iter().filter_map(pick) {
+                if !values.contains(&value) {
+                    values.push(value);
+                }
+            }
+            (!values.is_empty()).then(|| values.join(" | "))
+        };
+        let always = |pick| all(pick).unwrap_or_default();
+        PathReport {
+            rings: always(|path| Some(&path.rings)),
+            data: always(|path| Some(&path.data)),
+            ordering: always(|path| Some(&path.ordering)),
+            route: all(|path| path.route.as_deref()),
+            doorbells: always(|path| Some(&path.doorbells)),
+            doorbells_refused: all(|path| path.doorbells_refused.as_deref()),
+            descriptors: always(|path| Some(&path.descriptors)),
+            controller: always(|path| Some(&path.controller)),
         }
     }
 }

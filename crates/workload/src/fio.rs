@@ -63,6 +63,7 @@ fn job(report: &BenchReport, run: &Run) -> Value {
             "filename": report.device.name,
             "rw": job.rw.to_string(),
             "rwmixread": job.rwmixread.to_string(),
+            "random_distribution": job.random_distribution.to_string(),
             "bs": job.bs_bytes.to_string(),
             "iodepth": job.iodepth.to_string(),
             "numjobs": job.queues.to_string(),

@@ -2,6 +2,7 @@
 
 mod worker;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use warpbell::{DataPointers, HostQueue, HostQueueSpec, Ssd};
@@ -10,6 +11,7 @@ use warpbell_driver::{IoQueueOptions, Notification, RetryPolicy};
 use crate::bench::Runner;
 use crate::control::Control;
 use crate::cpu;
+use crate::distribution::drawn;
 use crate::error::RunError;
 use crate::job::Job;
 use crate::options::Completion;
@@ -32,11 +34,13 @@ const LEAST_ENTRIES: u32 = 64;
 pub(crate) struct HostRunner<'a> {
     ssd: &'a Ssd,
     job: &'a Job,
+    /// The I/Os of the measurement, where they are drawn before it.
+    drawn: Option<Arc<Vec<u64>>>,
 }
 
 impl<'a> HostRunner<'a> {
     pub(crate) fn new(ssd: &'a Ssd, job: &'a Job) -> HostRunner<'a> {
-        HostRunner { ssd, job }
+        HostRunner { ssd, job, drawn: drawn(job).map(Arc::new) }
     }
 }
 
@@ -46,7 +50,7 @@ impl Runner for HostRunner<'_> {
     }
 
     fn fill(&self, control: &Control) -> Result<Outcome, RunError> {
-        run(self.ssd, self.job, Pass::Fill, control)
+        run(self, Pass::Fill, control)
     }
 
     /// The threads warm up by themselves, so that they need not start twice.
@@ -55,11 +59,11 @@ impl Runner for HostRunner<'_> {
     }
 
     fn measure(&self, control: &Control) -> Result<Outcome, RunError> {
-        run(self.ssd, self.job, Pass::Measure, control)
+        run(self, Pass::Measure, control)
     }
 
     fn check(&self, control: &Control) -> Result<Outcome, RunError> {
-        run(self.ssd, self.job, Pass::Check, control)
+        run(self, Pass::Check, control)
     }
 }
 
@@ -67,6 +71,7 @@ impl Runner for HostRunner<'_> {
 struct Share<'a> {
     ssd: &'a Ssd,
     job: &'a Job,
+    drawn: Option<Arc<Vec<u64>>>,
     pass: Pass,
     control: &'a Control,
     /// Which of the run's queues, and how many there are.
@@ -75,11 +80,13 @@ struct Share<'a> {
 }
 
 /// Runs one pass of `job` on `threads` threads.
-fn run(ssd: &Ssd, job: &Job, pass: Pass, control: &Control) -> Result<Outcome, RunError> {
+fn run(runner: &HostRunner<'_>, pass: Pass, control: &Control) -> Result<Outcome, RunError> {
+    let HostRunner { ssd, job, drawn } = runner;
     let threads = job.threads.min(usize::from(job.queues));
     let shares = (0..threads).map(|thread| Share {
         ssd,
         job,
+        drawn: drawn.clone(),
         pass,
         control,
         queues: (0..u64::from(job.queues)).skip(thread).step_by(threads).collect(),
@@ -137,7 +144,7 @@ impl Share<'_> {
 
     fn worker(&self, queue: u64) -> Result<Worker<'_>, RunError> {
         let job = self.job;
-        let schedule = Schedule::new(job, self.pass, queue, u64::from(job.queues));
+        let schedule = Schedule::new(job, self.pass, (queue, job.queues.into()), self.drawn.clone());
         let queue = self.queue()?;
         let data = DataPointers::new(queue.buffer().as_ref(), self.ssd.data_path().descriptor);
         Ok(Worker::new(Supply { job, queue, data, schedule }))

@@ -5,6 +5,7 @@ mod arrays;
 mod blocks;
 mod check;
 mod files;
+mod form;
 mod laboratory;
 
 pub use arrays::{CacheShape, DEFAULT_CACHE};
@@ -14,10 +15,12 @@ pub use files::{FileJob, NamedFile};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use warpbell::TraceSpec;
 use warpbell_kernels::abi::HISTOGRAM_BUCKETS;
 
+use crate::distribution::Distribution;
+use crate::opening::Opening;
 use crate::options::{Access, Api, BenchOptions, Completion, Protocol, Sharing, Verify};
 use crate::size::ByteSize;
 use crate::trace::{self, SsdReplay};
@@ -140,16 +143,6 @@ pub enum JobError {
     },
 }
 
-/// As reports have it.
-fn number<S: Serializer>(nsid: &Nsid, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_u32(nsid.get())
-}
-
-/// As reports have it.
-fn namespace<'de, D: Deserializer<'de>>(from: D) -> Result<Nsid, D::Error> {
-    u32::deserialize(from).map(Nsid)
-}
-
 /// One run, ready to start: every range and count lies inside its limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
@@ -157,6 +150,9 @@ pub struct Job {
     pub rw: Access,
     /// Reads in percent.
     pub rwmixread: u8,
+    /// How random addresses are drawn.
+    #[serde(default)]
+    pub random_distribution: Distribution,
     /// Bytes of an I/O.
     pub bs_bytes: u64,
     /// Outstanding commands per queue.
@@ -202,31 +198,45 @@ pub struct Job {
     /// Seed of addresses, directions and contents.
     pub seed: u64,
     /// The namespace.
-    #[serde(serialize_with = "number", deserialize_with = "namespace")]
+    #[serde(serialize_with = "form::number", deserialize_with = "form::namespace")]
     pub nsid: Nsid,
     /// Bytes of a block.
     pub block_size_bytes: u32,
     /// How long to measure.
-    #[serde(rename = "runtime_limit_ns", serialize_with = "nanoseconds", deserialize_with = "time")]
+    #[serde(
+        rename = "runtime_limit_ns",
+        serialize_with = "form::nanoseconds",
+        deserialize_with = "form::time"
+    )]
     pub runtime: Option<Duration>,
     /// Time before measuring starts.
-    #[serde(skip)]
+    #[serde(
+        rename = "ramp_ns",
+        default,
+        serialize_with = "form::whole_ns",
+        deserialize_with = "form::of_ns"
+    )]
     pub ramp: Duration,
     /// Time between two counts of what is done.
     #[serde(skip)]
     pub interval: Duration,
-    /// The longest that one command may take.
-    #[serde(skip)]
+    /// The longest that one command may take; 0 in results of older versions, which do not say.
+    #[serde(
+        rename = "timeout_ns",
+        default,
+        serialize_with = "form::whole_ns",
+        deserialize_with = "form::of_ns"
+    )]
     pub deadline: Duration,
     /// How often a command that failed may be submitted once more.
     pub retries: u32,
     /// Whether queues and a controller that do not answer are recovered while the run goes on.
     pub recover: bool,
-    /// Threads that drive host queues, or run kernels on the CPU target.
-    #[serde(skip)]
+    /// Threads that drive host queues, or run kernels on the CPU target; 0 in results of older versions.
+    #[serde(default)]
     pub threads: usize,
     /// Processors for these threads, used in turn; none: the system places them.
-    #[serde(skip)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<usize>,
     /// Blocks of the largest command.
     #[serde(skip)]
@@ -237,38 +247,22 @@ pub struct Job {
     /// What is submitted again, instead of commands of `rw`.
     #[serde(
         skip_serializing_if = "Option::is_none",
-        serialize_with = "shared",
-        deserialize_with = "own",
+        serialize_with = "form::shared",
+        deserialize_with = "form::own",
         default
     )]
     pub replay: Option<Arc<SsdReplay>>,
     /// The file that is read, if one is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<FileJob>,
+    /// How the SSD was asked to be opened, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opening: Option<Opening>,
 }
 
 /// One processor is left to the controller's polling thread.
 fn default_threads() -> usize {
     std::thread::available_parallelism().map_or(1, |all| (all.get() - 1).max(1))
-}
-
-fn nanoseconds<S: serde::Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
-    time.map(|time| time.as_nanos() as u64).serialize(serializer)
-}
-
-fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    Ok(Option::<u64>::deserialize(from)?.map(Duration::from_nanos))
-}
-
-fn shared<T: Serialize, S: serde::Serializer>(
-    value: &Option<Arc<T>>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    value.as_deref().serialize(serializer)
-}
-
-fn own<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<Arc<T>>, D::Error> {
-    Ok(Option::<T>::deserialize(from)?.map(Arc::new))
 }
 
 /// Which warps a run has.
@@ -306,6 +300,7 @@ impl Job {
             return Err(JobError::TooSmall { flag: "threads", value: "0".into(), limit: "1".into() });
         }
         check::cpus(&options.cpus)?;
+        check::distribution(options)?;
         check::depth(options, limits)?;
         check::at_least("runtime", options.runtime, Duration::from_nanos(1))?;
         check::at_least("interval", options.interval, SHORTEST_INTERVAL)?;
@@ -330,6 +325,7 @@ impl Job {
         Ok(Job {
             rw: options.rw,
             rwmixread: options.rw.read_percent(check::mix(options)?),
+            random_distribution: options.random_distribution,
             bs_bytes: options.bs.0,
             iodepth: options.iodepth,
             queues: options.queues,
@@ -364,6 +360,7 @@ impl Job {
             trace_events: check::trace_events(options)?,
             replay: options.replay.clone(),
             file: files::of(options, limits, (offset_bytes, size_bytes))?,
+            opening: None,
         })
     }
 

@@ -23,6 +23,7 @@ use crate::array::{Array, crc_tables, mailbox};
 use crate::bench::Runner;
 use crate::control::Control;
 use crate::cpu::nanoseconds;
+use crate::distribution::drawn;
 use crate::error::RunError;
 use crate::job::{HISTOGRAM_DIRECTIONS, Job, LANES, operation};
 use crate::launch::{Block, Kernel, Launcher};
@@ -53,6 +54,8 @@ pub(crate) struct KernelRunner<'a> {
     tables: Array<[u32; 256]>,
     /// Where the I/Os of a file lie.
     lbas: Option<Array<u64>>,
+    /// Where those of the measurement lie, in their order, where they are drawn before it.
+    drawn: Option<Array<u64>>,
     /// Which words of an array were stored.
     stored: Option<Array<u64>>,
 }
@@ -100,6 +103,8 @@ impl<'a> KernelRunner<'a> {
         let bytes = u64::from(job.warps) * u64::from(job.largest_share()) * job.bs_bytes;
         let buffer = attachment.buffer(checked_len(bytes)?)?;
         let launcher = Launcher::new(ssd, job.threads, &job.cpus);
+        let drawn: Option<Vec<u64>> =
+            drawn(job).map(|drawn| drawn.into_iter().map(|unit| job.lba(unit)).collect());
         Ok(KernelRunner {
             job,
             attachment,
@@ -109,6 +114,7 @@ impl<'a> KernelRunner<'a> {
             units_per_warp: job.largest_share(),
             tables: crc_tables(attachment.target())?,
             lbas: job.file.as_ref().map(|file| listed(attachment.target(), &file.lbas)).transpose()?,
+            drawn: drawn.map(|lbas| listed(attachment.target(), &lbas)).transpose()?,
             stored: array::stored_words(attachment.target(), job)?,
         })
     }
@@ -185,7 +191,7 @@ impl<'a> KernelRunner<'a> {
     /// What every launch uses.
     fn uses(&self, memory: &LaunchMemory) -> Regions {
         let uses = memory.results.lend(self.tables.lend(Regions::new()));
-        let uses = self.lbas.iter().fold(uses, |uses, lbas| lbas.lend(uses));
+        let uses = self.lbas.iter().chain(&self.drawn).fold(uses, |uses, lbas| lbas.lend(uses));
         match &memory.histograms {
             Some(histograms) => histograms.lend(uses),
             None => uses,
@@ -196,6 +202,10 @@ impl<'a> KernelRunner<'a> {
     fn args(&self, work: &Work, memory: &LaunchMemory) -> BenchArgs {
         let job = self.job;
         let histograms = memory.histograms.as_ref().map_or(0, Array::address);
+        // What was drawn before is walked through as a range of its own.
+        let drawn = self.drawn.as_ref().filter(|_| work.random);
+        let (units, random) =
+            drawn.map_or((job.io_slots(), work.random), |drawn| (drawn.count() as u64, false));
         BenchArgs {
             ns: self.attachment.namespace(),
             buffer: self.buffer.as_ref(),
@@ -204,7 +214,7 @@ impl<'a> KernelRunner<'a> {
             histograms,
             crc_tables: self.tables.address(),
             first_lba: job.first_block(),
-            units: job.io_slots(),
+            units,
             seed: job.seed,
             io_limit: work.ios.unwrap_or(0),
             runtime_ns: work.runtime.map_or(0, nanoseconds),
@@ -213,11 +223,11 @@ impl<'a> KernelRunner<'a> {
             iodepth: job.iodepth,
             units_per_warp: self.units_per_warp,
             read_percent: u32::from(work.read_percent),
-            pattern: if work.random { abi::PATTERN_RANDOM } else { abi::PATTERN_SEQUENTIAL },
+            pattern: if random { abi::PATTERN_RANDOM } else { abi::PATTERN_SEQUENTIAL },
             api: if job.api == Api::Raw { abi::API_RAW } else { abi::API_IO },
             verify: u32::from(job.verify.is_some()),
             recover_ns: nanoseconds(self.patience()),
-            lbas: self.lbas.as_ref().map_or(0, Array::address),
+            lbas: drawn.or(self.lbas.as_ref()).map_or(0, Array::address),
             retries: job.retries,
             batch: job.gather.unwrap_or(0),
             ..BenchArgs::new()

@@ -15,6 +15,7 @@ mod control;
 mod copy;
 mod cpu;
 mod digest;
+mod distribution;
 mod error;
 mod experiment;
 pub mod fio;
@@ -24,6 +25,7 @@ mod job;
 mod kernel;
 mod latency;
 mod launch;
+mod opening;
 mod options;
 mod origin;
 mod outcome;
@@ -45,11 +47,12 @@ mod unit;
 pub mod units;
 
 pub use array::Array;
-pub use axis::{Axis, AxisError, MAX_RUNS, point_name, sweep};
+pub use axis::{Axis, AxisError, MAX_RUNS, NOT_SWEPT, point_name, sweep, swept};
 pub use bench::{bench, progress, resolve};
 pub use control::Control;
 pub use copy::{Extent, read_blocks, read_pieces, write_blocks, write_pieces};
 pub use digest::{DIGEST_SCHEMA, Digest, DigestOptions, DigestedFile, digest};
+pub use distribution::{Distribution, DistributionError};
 pub use error::RunError;
 pub use experiment::{
     EXPERIMENT_SCHEMA, Experiment, ExperimentOptions, ExperimentReport, Figures, Row, experiment,
@@ -62,9 +65,10 @@ pub use job::{
 };
 pub use kernel::{AccessCost, AgentReport, ArrayReport};
 pub use latency::{HistogramError, Latency, LatencyHistogram};
+pub use opening::{DATA_PLACES, Opening, data_place};
 pub use options::{
-    Access, Api, BenchOptions, Completion, Policy, Protocol, ReplayFormat, ReplayTiming, Sharing, TraceForm,
-    Verify, WordError,
+    Access, Api, BenchOptions, Completion, Dbbuf, Policy, Protocol, ReplayFormat, ReplayTiming, Sharing,
+    TraceForm, Verify, WordError,
 };
 pub use origin::{Machine, Origin};
 pub use points::{

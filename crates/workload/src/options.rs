@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::distribution::Distribution;
 use crate::job::NamedFile;
+use crate::opening::Opening;
 use crate::size::ByteSize;
 use crate::trace::SsdReplay;
 use warpbell_hw::Nsid;
@@ -170,6 +172,18 @@ words! {
 }
 
 words! {
+    /// When doorbells go through memory that the controller polls (Doorbell Buffer Config).
+    Dbbuf {
+        /// Where the controller offers it.
+        Auto = "auto",
+        /// Always; opening fails where it cannot be had.
+        On = "on",
+        /// Never.
+        Off = "off",
+    }
+}
+
+words! {
     /// How a trace is written.
     TraceForm {
         /// Chrome's trace events, for viewers.
@@ -210,6 +224,8 @@ pub struct BenchOptions {
     pub rw: Access,
     /// Reads in percent, for `randrw`.
     pub rwmixread: Option<u8>,
+    /// How random addresses are drawn.
+    pub random_distribution: Distribution,
     /// Bytes per I/O.
     pub bs: ByteSize,
     /// Outstanding commands per queue.
@@ -275,6 +291,8 @@ pub struct BenchOptions {
     pub replay: Option<Arc<SsdReplay>>,
     /// The file that is read, in the place of the namespace: `offset` and `size` are of it.
     pub file: Option<Arc<NamedFile>>,
+    /// How the SSD is to be opened before.
+    pub opening: Opening,
 }
 
 impl Default for BenchOptions {
@@ -282,6 +300,7 @@ impl Default for BenchOptions {
         BenchOptions {
             rw: Access::RandRead,
             rwmixread: None,
+            random_distribution: Distribution::Random,
             bs: ByteSize(4096),
             iodepth: 32,
             queues: 1,
@@ -314,6 +333,7 @@ impl Default for BenchOptions {
             trace_events: None,
             replay: None,
             file: None,
+            opening: Opening::default(),
         }
     }
 }

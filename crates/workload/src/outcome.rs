@@ -109,6 +109,7 @@ impl Outcome {
         let mut latency = self.read_latency.clone();
         latency.merge(&self.write_latency);
         Run {
+            data_path: None,
             clock: ClockKind::Monotonic,
             point: String::new(),
             repeat: None,

@@ -1,11 +1,14 @@
 //! The points of a sweep: what several runs of each say together, rows for tables, and two results beside each other.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::axis::{cpu_list, on_off, ring_places};
 use crate::job::Job;
 use crate::latency::Latency;
+use crate::opening::Opening;
 use crate::options::{Access, Api};
 use crate::result::{BenchReport, Run};
 use crate::size::ByteSize;
@@ -54,10 +57,12 @@ pub struct PointSummary {
 fn flags(job: &Job) -> Vec<(&'static str, Option<String>)> {
     let word = |value: &dyn std::fmt::Display| Some(value.to_string());
     let size = |bytes: u64| Some(ByteSize(bytes).to_string());
+    let time = |time: Duration| format!("{time:?}");
     let cache = job.array.as_ref();
-    vec![
+    let mut all = vec![
         ("rw", word(&job.rw)),
         ("rwmixread", (job.rw == Access::RandRw).then(|| job.rwmixread.to_string())),
+        ("random-distribution", word(&job.random_distribution)),
         ("bs", size(job.bs_bytes)),
         ("iodepth", word(&job.iodepth)),
         ("queues", word(&job.queues)),
@@ -76,12 +81,32 @@ fn flags(job: &Job) -> Vec<(&'static str, Option<String>)> {
         ("offset", size(job.offset_bytes)),
         ("size", size(job.size_bytes)),
         ("io-limit", job.io_limit_bytes.and_then(size)),
-        ("runtime", job.runtime.map(|runtime| format!("{runtime:?}"))),
+        ("runtime", job.runtime.map(time)),
+        ("ramp", Some(time(job.ramp))),
+        ("deadline", (!job.deadline.is_zero()).then(|| time(job.deadline))),
         ("verify", job.verify.map(|verify| verify.to_string())),
         ("retries", word(&job.retries)),
-        ("recover", word(&job.recover)),
+        ("recover", Some(on_off(job.recover).to_owned())),
+        ("threads", (job.threads > 0).then(|| job.threads.to_string())),
+        ("cpus", (!job.cpus.is_empty()).then(|| cpu_list(&job.cpus))),
         ("trace-events", job.trace_events.map(|events| events.to_string())),
         (SEED, word(&job.seed)),
+    ];
+    all.extend(opening(job.opening.as_ref()));
+    all
+}
+
+/// How the SSD was opened, by the names of flags.
+fn opening(opening: Option<&Opening>) -> [(&'static str, Option<String>); 7] {
+    let shown = |show: fn(&Opening) -> String| opening.map(show);
+    [
+        ("dbbuf", shown(|opening| opening.dbbuf.to_string())),
+        ("doorbells", shown(|opening| opening.doorbells.to_string())),
+        ("iommu", shown(|opening| opening.iommu.to_string())),
+        ("rings", shown(|opening| ring_places(&opening.rings))),
+        ("data", shown(|opening| opening.data.to_string())),
+        ("wide-cids", shown(|opening| on_off(opening.wide_cids).to_owned())),
+        ("fault", opening.and_then(|opening| Some(opening.fault.as_ref()?.display().to_string()))),
     ]
 }
 
@@ -219,7 +244,7 @@ fn clock(run: &Run) -> String {
 
 /// Columns of [`csv`].
 const COLUMNS: &str = "device,target,controller,clock,point,repeat,order,rw,bs_bytes,iodepth,queues,api,protocol,\
-    sharing,warps,runtime_ns,partial,ios,errors,iops,bytes_per_s,lat_min_ns,lat_mean_ns,lat_p50_ns,lat_p90_ns,\
+    sharing,warps,random_distribution,retries,threads,dbbuf,doorbells,iommu,rings,data,wide_cids,runtime_ns,partial,ios,errors,iops,bytes_per_s,lat_min_ns,lat_mean_ns,lat_p50_ns,lat_p90_ns,\
     lat_p99_ns,lat_p99_9_ns,lat_p99_99_ns,lat_max_ns,sq_doorbells_per_io,cq_doorbells_per_io,shadow_stores_per_io,\
     rmw_per_io,fences_per_io,polls_per_io,register_reads_per_io,cpu_time_ns,violations";
 
@@ -238,7 +263,7 @@ pub fn csv(reports: &[BenchReport]) -> String {
 /// What a run is of.
 fn named(report: &BenchReport, run: &Run) -> Vec<String> {
     let job = &run.job;
-    vec![
+    let mut cells = vec![
         report.device.name.clone(),
         report.target.clone(),
         report.data_path.controller.clone(),
@@ -254,7 +279,13 @@ fn named(report: &BenchReport, run: &Run) -> Vec<String> {
         shown(job.protocol),
         job.sharing.to_string(),
         shown((job.api != Api::Host).then_some(job.warps)),
-    ]
+        job.random_distribution.to_string(),
+        job.retries.to_string(),
+        shown((job.threads > 0).then_some(job.threads)),
+    ];
+    // All but the plan of faults.
+    cells.extend(opening(job.opening.as_ref()).into_iter().take(6).map(|(_, value)| shown(value)));
+    cells
 }
 
 /// What was measured in it.
@@ -303,7 +334,8 @@ pub(crate) fn cell(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::tests::run;
+    use crate::options::Dbbuf;
+    use crate::result::tests::{report as report_of, run};
 
     #[test]
     fn points_without_names_have_those_of_their_jobs() {
@@ -332,5 +364,35 @@ mod tests {
         repeats.iter_mut().zip(0..).for_each(|(run, repeat)| run.repeat = Some(repeat));
         name_points(&mut repeats);
         assert!(repeats.iter().all(|run| run.point.is_empty()), "repeats differ in their seeds");
+    }
+
+    #[test]
+    fn results_of_other_openings_are_unlike() {
+        let report = |opening: Option<Opening>| {
+            let mut run = run(64, 0);
+            run.job.opening = opening;
+            report_of(vec![run])
+        };
+        let off = Opening { dbbuf: Dbbuf::Off, ..Opening::default() };
+        let cmb = Opening { rings: "cmb".parse().unwrap(), ..off.clone() };
+        let (off, cmb) = (report(Some(off)), report(Some(cmb)));
+        assert_eq!(unlike(&report(Some(Opening::default())), &off), ["dbbuf auto and off"]);
+        assert_eq!(unlike(&off, &cmb), ["rings host and cmb"]);
+        assert_eq!(unlike(&cmb, &cmb), [""; 0]);
+        assert_eq!(flag(&cmb.runs[0].job, "rings").as_deref(), Some("cmb"));
+        assert_eq!(flag(&report(None).runs[0].job, "rings"), None, "as of an older version");
+        let rows = csv(&[cmb]);
+        let cells = |line: usize| rows.lines().nth(line).unwrap().split(',').collect::<Vec<_>>();
+        let at = |name: &str| cells(1)[cells(0).iter().position(|column| *column == name).unwrap()];
+        assert_eq!((at("dbbuf"), at("rings"), at("wide_cids")), ("off", "cmb", "off"));
+        assert_eq!(cells(0).len(), cells(1).len());
+    }
+
+    #[test]
+    fn every_axis_is_a_flag_of_a_job() {
+        let job = run(64, 0).job;
+        let known: Vec<&str> = flags(&job).into_iter().map(|(name, _)| name).collect();
+        let unknown: Vec<&str> = crate::axis::swept().filter(|name| !known.contains(name)).collect();
+        assert_eq!(unknown, [""; 0]);
     }
 }

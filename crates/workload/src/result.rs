@@ -234,6 +234,9 @@ pub struct Run {
     pub order: Option<u32>,
     /// What was asked for.
     pub job: Job,
+    /// The way that commands and data took: of a sweep, it may not be that of other points.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_path: Option<PathReport>,
     /// Which clock the times are of.
     pub clock: ClockKind,
     /// Whether the run was interrupted.
@@ -361,7 +364,7 @@ pub struct BenchReport {
     pub target: String,
     /// What was measured.
     pub device: DeviceReport,
-    /// The way commands and data took.
+    /// The way commands and data took; where it differs from point to point, each of its values.
     pub data_path: PathReport,
     /// Whether the command was interrupted.
     pub partial: bool,

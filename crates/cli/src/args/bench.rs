@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use clap::Args;
 use warpbell_workload::{
-    Access, Api, Axis, BenchOptions, ByteSize, Completion, Policy, Protocol, Sharing, Verify, parse_duration,
+    Access, Api, Axis, BenchOptions, ByteSize, Completion, Distribution, Policy, Protocol, Sharing, Verify,
+    parse_duration,
 };
 
 use super::{BenchCommand, DeviceArgs, PartArgs, ResultArgs, TraceArgs, calibrate};
@@ -75,12 +76,21 @@ pub struct BenchArgs {
     /// Check data: fill the range, then compare what is read (crc32c)
     #[arg(long, value_name = "CHECK")]
     pub verify: Option<Verify>,
-    /// Sweep a flag: bs=512,4k or iodepth=1..64*4; several axes combine, and iodepth=32*warps follows another flag
+    /// Sweep a flag: bs=512,4k or iodepth=1..64*4; several axes combine, iodepth=32*warps follows another flag, and dbbuf=on,off opens the device anew
     #[arg(short, long, value_name = "FLAG=VALUES")]
     pub axis: Vec<Axis>,
     /// Reads in percent, for randrw [default: 50]
     #[arg(long, value_name = "PERCENT", hide_short_help = true)]
     pub rwmixread: Option<u8>,
+    /// How random addresses are drawn: random, or zipf:THETA (fio's zipf, THETA above 0, at most 10)
+    #[arg(
+        long,
+        visible_alias = "random_distribution",
+        value_name = "LAW",
+        default_value = "random",
+        hide_short_help = true
+    )]
+    pub random_distribution: Distribution,
     /// Bytes of the namespace to use [default: to its end]
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     pub size: Option<ByteSize>,
@@ -133,6 +143,8 @@ Examples:
   warpbell bench soft:size=1g --rw randread --bs 512 --iodepth 128 --runtime 3
   warpbell bench soft:size=1g --sharing shared --warps 8 --queues 2
   warpbell bench soft:size=1g --api host --axis iodepth=1..128*2
+  warpbell bench soft:size=1g,dbbuf=on --axis dbbuf=on,off --axis iodepth=1,32
+  warpbell bench soft:size=1g --random-distribution zipf:1.2
   warpbell bench soft:size=64m --api array --sharing shared --cache 1m --axis hit-rate=50,90,100
   warpbell bench soft:size=64m --rw randrw --verify crc32c --fault corrupt.toml
   warpbell bench soft:size=64m --sharing shared --warps 4 --io-limit 4m --trace trace.json
@@ -149,6 +161,7 @@ impl BenchArgs {
         BenchOptions {
             rw: self.rw,
             rwmixread: self.rwmixread,
+            random_distribution: self.random_distribution,
             bs: self.bs,
             iodepth: self.iodepth,
             queues: self.queues,
@@ -181,15 +194,33 @@ impl BenchArgs {
             trace_events: self.trace.trace.as_ref().map(|_| self.trace.trace_events),
             replay: None,
             file: None,
+            opening: self.device.opening(),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
+    use std::collections::BTreeSet;
+
+    use clap::{CommandFactory, Parser};
+    use warpbell_workload::{NOT_SWEPT, swept};
 
     use crate::args::{Cli, Command};
+
+    #[test]
+    fn every_option_can_be_swept_or_says_why_not() {
+        let mut cli = Cli::command();
+        cli.build();
+        let bench = cli.find_subcommand("bench").unwrap();
+        let options: BTreeSet<&str> = bench.get_arguments().filter_map(clap::Arg::get_long).collect();
+        let options: BTreeSet<&str> = &options - &BTreeSet::from(["help", "version"]);
+        let swept: BTreeSet<&str> = swept().collect();
+        let not: BTreeSet<&str> = NOT_SWEPT.iter().map(|(name, _)| *name).collect();
+        assert_eq!(&options - &(&swept | &not), BTreeSet::new(), "neither an axis nor refused with a reason");
+        assert_eq!(&(&swept | &not) - &options, BTreeSet::new(), "no option of bench");
+        assert_eq!(&swept & &not, BTreeSet::new(), "both");
+    }
 
     #[test]
     fn defaults_agree_with_the_library() {

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use warpbell::{DeviceName, DoorbellChoice, Named, Place, RingPlaces, Target};
-use warpbell_driver::DoorbellBuffer;
 use warpbell_vfio::IommuChoice;
+use warpbell_workload::{Dbbuf, Opening, data_place};
 
 use crate::exit::Ending;
 
@@ -30,7 +30,7 @@ pub struct DeviceArgs {
     #[arg(long, value_name = "PLAN")]
     pub fault: Option<PathBuf>,
     /// Doorbells in memory that the controller polls (Doorbell Buffer Config): auto, on or off
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Dbbuf::Auto, hide_short_help = true)]
+    #[arg(long, value_name = "WHEN", default_value = "auto", hide_short_help = true)]
     pub dbbuf: Dbbuf,
     /// How kernels ring doorbells: auto (mapped where a command proves it, else forwarded, with the reason), mapped, or
     /// forwarded (by a CPU thread)
@@ -44,60 +44,49 @@ pub struct DeviceArgs {
     #[arg(long, value_name = "PLACE", default_value = "host", hide_short_help = true)]
     pub rings: RingPlaces,
     /// Where data lies: host, hbm (memory of the GPU that --target names), or bar:BDF/N
-    #[arg(long, value_name = "PLACE", default_value = "host", value_parser = data, hide_short_help = true)]
+    #[arg(long, value_name = "PLACE", default_value = "host", value_parser = data_place, hide_short_help = true)]
     pub data: Place,
     /// 32-bit command identifiers (experimental; soft:...,wide_cids=on offers them)
     #[arg(long, hide_short_help = true)]
     pub wide_cids: bool,
 }
 
-/// Where data can lie.
-pub const DATA: &str = "host, hbm or bar:BDF/N";
-
-/// A place, or which of them there are for data.
-fn data(text: &str) -> Result<Place, String> {
-    text.parse().map_err(|_| {
-        format!("'{text}': expected {DATA}, with a PCI address and a number from 0 to 5, such as bar:0000:01:00.0/2")
-    })
-}
-
-/// When doorbells go through memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Dbbuf {
-    /// Where the controller offers it.
-    Auto,
-    /// Always; opening fails where it cannot be had.
-    On,
-    /// Never.
-    Off,
-}
-
-impl From<Dbbuf> for DoorbellBuffer {
-    fn from(dbbuf: Dbbuf) -> DoorbellBuffer {
-        match dbbuf {
-            Dbbuf::Auto => DoorbellBuffer::Auto,
-            Dbbuf::On => DoorbellBuffer::On,
-            Dbbuf::Off => DoorbellBuffer::Off,
-        }
-    }
-}
-
 impl DeviceArgs {
     /// A device that no kernel uses, named by a command with arguments of its own.
     pub fn of_host(named: Named, allow_write: Vec<String>, fault: Option<PathBuf>) -> DeviceArgs {
+        let Opening { dbbuf, doorbells, iommu, rings, data, wide_cids, .. } = Opening::default();
         DeviceArgs {
             positional: vec![named],
             device: Vec::new(),
             target: Target::Cpu,
             allow_write,
             fault,
-            dbbuf: Dbbuf::Auto,
-            doorbells: DoorbellChoice::Auto,
-            iommu: IommuChoice::Auto,
-            rings: RingPlaces::default(),
-            data: Place::Host,
-            wide_cids: false,
+            dbbuf,
+            doorbells,
+            iommu,
+            rings,
+            data,
+            wide_cids,
         }
+    }
+
+    /// How these ask for the device to be opened.
+    pub fn opening(&self) -> Opening {
+        Opening {
+            dbbuf: self.dbbuf,
+            doorbells: self.doorbells,
+            iommu: self.iommu,
+            rings: self.rings,
+            data: self.data,
+            wide_cids: self.wide_cids,
+            fault: self.fault.clone(),
+        }
+    }
+
+    /// The same device, to be opened otherwise.
+    pub fn opened_as(&self, opening: &Opening) -> DeviceArgs {
+        let Opening { dbbuf, doorbells, iommu, rings, data, wide_cids, fault } = opening.clone();
+        DeviceArgs { dbbuf, doorbells, iommu, rings, data, wide_cids, fault, ..self.clone() }
     }
 
     /// Files and folders of one device: each is named with it.

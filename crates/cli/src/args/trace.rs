@@ -8,8 +8,9 @@ use warpbell_workload::trace::ReplayOptions;
 use warpbell_workload::{ReplayFormat, ReplayTiming, TraceForm};
 
 /// The flags of a recording replace these.
-const RECORDED: [&str; 16] = [
+const RECORDED: [&str; 17] = [
     "rw",
+    "random_distribution",
     "bs",
     "iodepth",
     "queues",

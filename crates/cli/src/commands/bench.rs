@@ -7,22 +7,20 @@ use warpbell::{OpenTarget, Ssd};
 use warpbell_workload::resident::ResidentSpec;
 use warpbell_workload::trace::SsdReplay;
 use warpbell_workload::{
-    Api, BenchOptions, BenchReport, Completion, Control, DeviceReport, Experiment, GroupReport, Job,
-    NamedFile, Origin, PathReport, Run, RunError, Skipped, Trouble, bench_together, csv, fio, point_name,
-    progress, resolve,
+    Api, BenchOptions, BenchReport, Control, DeviceReport, Experiment, GroupReport, Job, Origin, PathReport,
+    Run, RunError, Skipped, Trouble, bench_together, csv, fio, progress,
 };
 
 use super::journal::Journal;
+use super::openings::Openings;
+use super::points::{self, Plan, Point};
 use super::sweep::{self, Kept, Now};
 use super::{bench_resident, calibrate, experiment, traces};
 use crate::args::{BenchArgs, BenchCommand, Form, Global, Output};
-use crate::events::Release;
 use crate::exit::{Ending, FAILED, INTERRUPTED};
-use crate::open::{Access, because, open_all, open_file};
-use crate::part::{named_file, writable_file};
+use crate::open::{Access, because};
 use crate::progress::{Goal, watch};
 use crate::{date, out, render};
-use warpbell_hw::Nsid;
 
 /// Why a run ended that nobody interrupted.
 const ASKED: &str = "the system asked for the device back, as for an unbind: stopped, and let go of it";
@@ -34,60 +32,37 @@ pub fn run(args: &BenchArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
     }
     let points = warpbell_workload::sweep(&args.options(), &args.axis).map_err(Ending::usage)?;
     refuse_recovery(args, &points)?;
-    if let Some(spec) = bench_resident::named(args)? {
+    if let Some(spec) = bench_resident::named(args, &points)? {
         return resident(&spec, args, &points, (global, stop));
     }
     let recordings = traces::recordings(args)?;
     let target = target(args, &points)?;
-    let (ssds, file) = opened(args, access(&points, &recordings))?;
-    let over = |options| BenchOptions { file: file.clone(), ..shared_out(options, ssds.len()) };
-    let points: Vec<BenchOptions> = points.into_iter().map(over).collect();
-    let recordings = traces::one_each(recordings, ssds.len())?;
-    let (jobs, skipped) = jobs(args, &ssds, &points, &recordings)?;
-    let device = |ssd: &Ssd| Ok((DeviceReport::of(ssd, Nsid(args.nsid))?, PathReport::of(ssd)));
-    let devices: Vec<_> = ssds.iter().map(device).collect::<Result<_, RunError>>()?;
+    let control = Control::with_stop(stop);
+    let mut openings = Openings::new(args, access(&points, &recordings), &points, &control)?;
+    let plan = points::plan(args, &mut openings, &points, &recordings)?;
     let origin = sweep::origin();
     let target = target.map_or_else(|| args.device.target.to_string(), |target| target.to_string());
+    let devices: Vec<_> = plan.devices.iter().cloned().zip(plan.paths(openings.all(), &[])).collect();
     let now = Now { origin: &origin, target: &target, devices: &devices };
     let (kept, mut journal) = kept(args, &now)?;
     // Nothing that was written before is lost to a mistake in these words.
-    let file = traces::file(args, jobs.len() * args.results.repeat as usize)?;
+    let file = traces::file(args, plan.points.len() * args.results.repeat as usize)?;
     let rows = sweep::rows(args.results.csv.as_ref())?;
-    let (control, release) = (Control::with_stop(stop), Release::default());
-    ssds.iter().for_each(|ssd| release.watch(ssd, &control));
-    let (runs, mut broken, measured) = measure(&ssds, (&jobs, &kept, journal.as_mut()), args, &control);
+    let (runs, mut broken) = measure(&mut openings, (&plan, &kept, journal.as_mut()), args, &control);
     if let Some(error) = broken.take_if(|_| runs.iter().all(Vec::is_empty)) {
         return Err(error);
     }
-    // Where all was kept, no kernel has rung here: how it did is known from then.
-    let paths = if measured { Vec::new() } else { kept.paths };
-    let mut reports = reports((&ssds, &target), (origin, kept.origins), (devices, runs, paths), &skipped);
+    let paths = plan.paths(openings.all(), &runs);
+    let mut reports = reports(&target, (origin, kept.origins), (plan.devices, paths, runs), &plan.skipped);
     reports.iter_mut().for_each(|report| report.partial |= control.stopped() || broken.is_some());
     // What was measured is shown, whatever went wrong behind it.
     let written = file.map_or(Ok(()), |file| file.write(&reports));
     let listed = sweep::write_rows(rows, || csv(&reports));
     let ending = print(reports, global);
-    let released = if release.asked() { Err(Ending::failed(ASKED)) } else { Ok(()) };
-    let ending = ending.map_err(|ending| ssds.iter().fold(ending, |ending, ssd| because(ssd, ending)));
+    let released = if openings.asked_back() { Err(Ending::failed(ASKED)) } else { Ok(()) };
+    let ending =
+        ending.map_err(|ending| openings.ssds().iter().fold(ending, |ending, ssd| because(ssd, ending)));
     all_of([released, broken.map_or(Ok(()), Err), written, listed, ending])
-}
-
-/// All devices; or the only one, and what of it is read.
-fn opened(args: &BenchArgs, access: Access) -> Result<(Vec<Ssd>, Option<Arc<NamedFile>>), Ending> {
-    if !args.device.has_path() && !args.part.is_given() {
-        return Ok((open_all(&args.device, access)?, None));
-    }
-    let named = args.device.named()?;
-    let ssd = open_file(&args.device, named, access)?;
-    let part = (args.nsid, &args.part);
-    let file = match access {
-        Access::Read => named_file(&ssd, named, part)?,
-        Access::Write { .. } => {
-            let name = named.path.clone().unwrap_or_default();
-            Some(NamedFile::of_writable(name, writable_file(&ssd, named, part)?))
-        }
-    };
-    Ok((vec![ssd], file.map(Arc::new)))
 }
 
 /// The same of the GPU-resident controller.
@@ -102,24 +77,20 @@ fn resident(
     all_of([broken, listed, print(vec![report], global)])
 }
 
-/// The SSDs, and the way to each as far as it was known before kernels ran.
-type Devices = Vec<(DeviceReport, PathReport)>;
-
-/// A report of each SSD. How doorbells are rung is known once kernels have run.
+/// A report of each SSD.
 fn reports(
-    (ssds, target): (&[Ssd], &str),
+    target: &str,
     (origin, resumed_from): (Origin, Vec<Origin>),
-    (devices, runs, paths): (Devices, Vec<Vec<Run>>, Vec<PathReport>),
+    (devices, paths, runs): (Vec<DeviceReport>, Vec<PathReport>, Vec<Vec<Run>>),
     skipped: &[Skipped],
 ) -> Vec<BenchReport> {
-    let known = paths.into_iter().map(Some).chain(std::iter::repeat(None));
-    let report = |(((ssd, (device, _)), runs), path): (((&Ssd, _), _), Option<PathReport>)| BenchReport {
+    let report = |((device, path), runs): ((DeviceReport, PathReport), Vec<Run>)| BenchReport {
         origin: Some(origin.clone()),
         resumed_from: resumed_from.clone(),
         skipped: skipped.to_vec(),
-        ..BenchReport::new(target.to_owned(), device, path.unwrap_or_else(|| PathReport::of(ssd)), runs)
+        ..BenchReport::new(target.to_owned(), device, path, runs)
     };
-    ssds.iter().zip(devices).zip(runs).zip(known).map(report).collect()
+    devices.into_iter().zip(paths).zip(runs).map(report).collect()
 }
 
 /// What else is measured.
@@ -161,61 +132,6 @@ fn target(args: &BenchArgs, points: &[BenchOptions]) -> Result<Option<OpenTarget
     Ok(Some(args.device.target.open()?))
 }
 
-/// The jobs of each point, one for each SSD, and the points of a sweep that cannot be. Every point is checked before the
-/// first one runs, and what is left out is said then.
-fn jobs(
-    args: &BenchArgs,
-    ssds: &[Ssd],
-    points: &[BenchOptions],
-    recordings: &[Option<Arc<SsdReplay>>],
-) -> Result<Chosen<Vec<Job>>, Ending> {
-    let of_point = |options: &BenchOptions| {
-        let each = ssds.iter().zip(recordings);
-        let replaying =
-            |replay: &Option<Arc<SsdReplay>>| BenchOptions { replay: replay.clone(), ..options.clone() };
-        each.map(|(ssd, replay)| resolve(ssd, &replaying(replay))).collect::<Result<Vec<Job>, RunError>>()
-    };
-    chosen(args, points, of_point)
-}
-
-/// A point of a sweep that can be.
-pub struct Point<T> {
-    /// What the axes vary.
-    pub name: String,
-    /// What runs.
-    pub jobs: T,
-}
-
-/// The points that can be, and the others.
-pub type Chosen<T> = (Vec<Point<T>>, Vec<Skipped>);
-
-/// The points that can be, by what `of_point` makes of each, and the others with their reasons. It is an error where none
-/// can.
-pub fn chosen<T>(
-    args: &BenchArgs,
-    points: &[BenchOptions],
-    of_point: impl Fn(&BenchOptions) -> Result<T, RunError>,
-) -> Result<Chosen<T>, Ending> {
-    let (mut jobs, mut skipped, mut first) = (Vec::new(), Vec::new(), None);
-    for options in points {
-        match of_point(options) {
-            Ok(jobs_of) => jobs.push(Point { name: point_name(&args.axis, options), jobs: jobs_of }),
-            Err(RunError::Job(error)) => {
-                skipped.push(Skipped { point: point_name(&args.axis, options), reason: error.to_string() });
-                first.get_or_insert(error);
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-    if let (true, Some(error)) = (jobs.is_empty(), first) {
-        return Err(error.into());
-    }
-    for Skipped { point, reason } in &skipped {
-        eprintln!("skipped: {point}: {reason}");
-    }
-    Ok((jobs, skipped))
-}
-
 /// What there is of this command from before: of `--resume`, or in the journal, which is added to.
 fn kept(args: &BenchArgs, now: &Now<'_>) -> Result<(Kept, Option<Journal>), Ending> {
     let empty = |(device, path): &(DeviceReport, PathReport)| BenchReport {
@@ -229,19 +145,18 @@ fn kept(args: &BenchArgs, now: &Now<'_>) -> Result<(Kept, Option<Journal>), Endi
     }
 }
 
-/// Runs all points that are not kept, until one breaks on an SSD: the runs of each SSD, what broke first, and whether any
-/// was measured.
+/// Runs all points that are not kept, until one breaks on an SSD: the runs of each SSD, and what broke first.
 fn measure(
-    ssds: &[Ssd],
-    (points, kept, mut journal): (&[Point<Vec<Job>>], &Kept, Option<&mut Journal>),
+    openings: &mut Openings<'_>,
+    (plan, kept, mut journal): (&Plan, &Kept, Option<&mut Journal>),
     args: &BenchArgs,
     control: &Control,
-) -> (Vec<Vec<Run>>, Option<Ending>, bool) {
-    let mut measured = false;
-    let mut runs: Vec<Vec<(usize, Run)>> = ssds.iter().map(|_| Vec::new()).collect();
+) -> (Vec<Vec<Run>>, Option<Ending>) {
+    let mut runs: Vec<Vec<(usize, Run)>> = plan.devices.iter().map(|_| Vec::new()).collect();
     let mut broken = None;
-    for (order, turn) in sweep::turns(points.len(), args.results.repeat, args.seed).into_iter().enumerate() {
-        let Point { name, jobs } = &points[turn.point];
+    let turns = sweep::turns(plan.points.len(), args.results.repeat, args.seed);
+    for (order, turn) in turns.into_iter().enumerate() {
+        let Point { name, jobs: planned } = &plan.points[turn.point];
         if let Some(kept) = kept.take(turn, name) {
             runs.iter_mut().zip(kept).for_each(|(runs, run)| runs.push((turn.point, run)));
             continue;
@@ -249,9 +164,15 @@ fn measure(
         if control.stopped() || broken.is_some() {
             continue;
         }
-        let jobs: Vec<Job> = jobs.iter().map(|job| turn.job(job)).collect();
+        let ssds = match openings.at(planned.opening) {
+            Ok(opened) => &opened.ssds,
+            Err(ending) => {
+                broken = Some(ending);
+                continue;
+            }
+        };
+        let jobs: Vec<Job> = planned.jobs.iter().map(|job| turn.job(job)).collect();
         let together: Vec<_> = ssds.iter().zip(&jobs).collect();
-        measured = true;
         for (at, result) in self::point(&together, args, control).into_iter().enumerate() {
             match result {
                 Ok(mut run) => {
@@ -265,16 +186,17 @@ fn measure(
         }
         if let (Some(journal), None, false) = (&mut journal, &broken, control.stopped()) {
             let ended: Vec<Run> = runs.iter().filter_map(|runs| Some(runs.last()?.1.clone())).collect();
-            broken = journal.keep(ended, ssds.iter().map(PathReport::of).collect()).err();
+            broken = journal.keep(ended).err();
         }
     }
-    (runs.into_iter().map(sweep::in_order).collect(), broken, measured)
+    (runs.into_iter().map(sweep::in_order).collect(), broken)
 }
 
 /// What loses a command in the laboratory ends: the host knows nothing of its commands.
 fn refuse_recovery(args: &BenchArgs, points: &[BenchOptions]) -> Result<(), Ending> {
+    let asked = args.recover || args.axis.iter().any(|axis| axis.name() == "recover");
     match points.iter().find_map(|options| options.protocol) {
-        Some(protocol) if args.recover => Err(Ending::usage(format!(
+        Some(protocol) if asked => Err(Ending::usage(format!(
             "--recover: --protocol {protocol} is not recovered, a lost command ends the run; without --recover"
         ))),
         _ => Ok(()),
@@ -304,15 +226,6 @@ fn print(reports: Vec<BenchReport>, global: &Global) -> Result<(), Ending> {
         Output::Json => out::measured_json(&group)?,
     }
     group.devices.iter().try_for_each(ending)
-}
-
-/// Threads that were left to the machine are shared out among the SSDs.
-fn shared_out(mut options: BenchOptions, ssds: usize) -> BenchOptions {
-    if ssds > 1 && options.threads.is_none() && options.completion == Completion::Poll {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        options.threads = Some((processors.saturating_sub(1) / ssds).max(1));
-    }
-    options
 }
 
 /// Checked data is written first, so verifying needs the same permission as writing.

@@ -3,16 +3,16 @@
 use warpbell::{DeviceName, DoorbellChoice, Place, RingPlaces};
 use warpbell_vfio::IommuChoice;
 use warpbell_workload::resident::{ResidentSpec, bench, device_report, path_report, resolve};
-use warpbell_workload::{BenchOptions, BenchReport, Control, RunError};
+use warpbell_workload::{BenchOptions, BenchReport, Control, Dbbuf, Opening, point_name};
 
-use super::bench::{Point, chosen};
+use super::points::{Point, chosen};
 use super::sweep::{self, Rows};
-use crate::args::{BenchArgs, Dbbuf};
+use crate::args::BenchArgs;
 use crate::exit::Ending;
 use crate::progress::{Goal, watch};
 
 /// What the command line asks of the GPU-resident controller, if that is its device.
-pub fn named(args: &BenchArgs) -> Result<Option<ResidentSpec>, Ending> {
+pub fn named(args: &BenchArgs, points: &[BenchOptions]) -> Result<Option<ResidentSpec>, Ending> {
     let device = &args.device;
     if device.has_path() {
         return Ok(None);
@@ -30,24 +30,30 @@ pub fn named(args: &BenchArgs) -> Result<Option<ResidentSpec>, Ending> {
         ));
     }
     let spec = options.parse().map_err(Ending::usage)?;
-    refuse_what_an_ssd_has(args)?;
+    refuse_what_an_ssd_has(args, points)?;
     Ok(Some(spec))
 }
 
-/// Flags about an SSD, which is not there.
-fn refuse_what_an_ssd_has(args: &BenchArgs) -> Result<(), Ending> {
+/// Flags about an SSD, which is not there, and axes over them.
+fn refuse_what_an_ssd_has(args: &BenchArgs, points: &[BenchOptions]) -> Result<(), Ending> {
     let device = &args.device;
+    let any = |wanted: fn(&BenchOptions) -> bool| points.iter().any(wanted);
+    let opened = |wanted: fn(&Opening) -> bool| points.iter().any(|options| wanted(&options.opening));
     let memory = "has its rings in the target's memory, and no data";
     let doorbells = "has its doorbells in the target's memory, which its warps poll";
     let commands = "answers each command, without errors, and nothing is kept of it";
     let given = [
-        ("--fault", device.fault.is_some(), commands),
-        ("--dbbuf", device.dbbuf != Dbbuf::Auto, doorbells),
-        ("--doorbells", device.doorbells != DoorbellChoice::Auto, doorbells),
-        ("--iommu", device.iommu != IommuChoice::Auto, "is a kernel, and no function behind an IOMMU"),
-        ("--rings", device.rings != RingPlaces::default(), memory),
-        ("--data", device.data != Place::Host, memory),
-        ("--wide-cids", device.wide_cids, "takes identifiers of 16 bits"),
+        ("--fault", opened(|opening| opening.fault.is_some()), commands),
+        ("--dbbuf", opened(|opening| opening.dbbuf != Dbbuf::Auto), doorbells),
+        ("--doorbells", opened(|opening| opening.doorbells != DoorbellChoice::Auto), doorbells),
+        (
+            "--iommu",
+            opened(|opening| opening.iommu != IommuChoice::Auto),
+            "is a kernel, and no function behind an IOMMU",
+        ),
+        ("--rings", opened(|opening| opening.rings != RingPlaces::default()), memory),
+        ("--data", opened(|opening| opening.data != Place::Host), memory),
+        ("--wide-cids", opened(|opening| opening.wide_cids), "takes identifiers of 16 bits"),
         ("--allow-write", !device.allow_write.is_empty(), "has no blocks to write"),
         ("--partition", args.part.partition.is_some(), "has no partitions"),
         ("--allow-dirty", args.part.allow_dirty, "has no file system"),
@@ -55,9 +61,17 @@ fn refuse_what_an_ssd_has(args: &BenchArgs) -> Result<(), Ending> {
         ("--journal", args.results.journal.is_some(), commands),
         ("--trace", args.trace.trace.is_some(), commands),
         ("--replay", args.trace.replay.is_some(), commands),
-        ("--retries", args.retries != 0, commands),
-        ("--gather", args.gather.is_some(), "is measured with I/Os that begin by themselves"),
-        ("--no-recover", args.no_recover, "lives as long as its launch, and is not recovered"),
+        ("--retries", any(|options| options.retries != 0), commands),
+        (
+            "--gather",
+            any(|options| options.gather.is_some()),
+            "is measured with I/Os that begin by themselves",
+        ),
+        (
+            "--no-recover",
+            any(|options| !options.recover),
+            "lives as long as its launch, and is not recovered",
+        ),
     ];
     match given.iter().find(|(_, given, _)| *given) {
         Some((flag, _, why)) => Err(Ending::usage(format!("{flag}: the GPU-resident controller {why}"))),
@@ -77,8 +91,9 @@ pub fn run(
 ) -> Result<Measured, Ending> {
     let target = args.device.target;
     let opened = target.open()?;
-    let of_point = |options: &BenchOptions| resolve(spec, options).map_err(RunError::from);
-    let (jobs, skipped) = chosen(args, points, of_point)?;
+    let names = points.iter().map(|options| point_name(&args.axis, options)).collect();
+    let found = points.iter().map(|options| Ok(resolve(spec, options)?)).collect();
+    let (jobs, skipped) = chosen(names, found)?;
     let rows = sweep::rows(args.results.csv.as_ref())?;
     let origin = sweep::origin();
     let (mut runs, mut broken) = (Vec::with_capacity(jobs.len()), Ok(()));

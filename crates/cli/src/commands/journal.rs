@@ -6,14 +6,14 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use warpbell_workload::{BenchReport, PathReport, Run};
+use warpbell_workload::{BenchReport, Run};
 
 use super::sweep::{Kept, Now};
 use crate::args::BenchArgs;
 use crate::exit::Ending;
 
 /// Name and version of the form: a line for the sweep, then one for each turn.
-const JOURNAL_SCHEMA: &str = "warpbell.journal/1";
+const JOURNAL_SCHEMA: &str = "warpbell.journal/2";
 
 /// The first line.
 #[derive(Serialize, Deserialize)]
@@ -23,11 +23,10 @@ struct Head {
     devices: Vec<BenchReport>,
 }
 
-/// Every other line: a turn that has ended, with the run of each SSD and the way to it.
+/// Every other line: a turn that has ended, with the run of each SSD.
 #[derive(Serialize, Deserialize)]
 struct Ended {
     runs: Vec<Run>,
-    paths: Vec<PathReport>,
 }
 
 /// The file, open to be added to.
@@ -69,9 +68,9 @@ impl Journal {
         Ok(Some((kept, journal)))
     }
 
-    /// A turn that has ended: the run of each SSD, and the way to it.
-    pub fn keep(&mut self, runs: Vec<Run>, paths: Vec<PathReport>) -> Result<(), Ending> {
-        self.add(&Ended { runs, paths })
+    /// A turn that has ended: the run of each SSD.
+    pub fn keep(&mut self, runs: Vec<Run>) -> Result<(), Ending> {
+        self.add(&Ended { runs })
     }
 
     fn add(&mut self, line: &impl Serialize) -> Result<(), Ending> {
@@ -97,13 +96,10 @@ fn read(path: &Path, text: &str) -> Result<(Vec<BenchReport>, usize), String> {
     for (number, line) in lines {
         let ended: Ended = serde_json::from_str(line).map_err(|error| format!("line {number}: {error}"))?;
         let (runs, all) = (ended.runs.len(), devices.len());
-        if runs != all || ended.paths.len() != all {
+        if runs != all {
             return Err(format!("line {number}: runs of {runs} SSDs, the sweep has {all}"));
         }
-        for ((report, run), path) in devices.iter_mut().zip(ended.runs).zip(ended.paths) {
-            report.runs.push(run);
-            report.data_path = path;
-        }
+        devices.iter_mut().zip(ended.runs).for_each(|(report, run)| report.runs.push(run));
     }
     Ok((devices, whole))
 }

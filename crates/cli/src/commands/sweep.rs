@@ -136,8 +136,6 @@ pub struct Kept {
     runs: Vec<Vec<Run>>,
     /// How and where these were measured, the oldest first.
     pub origins: Vec<Origin>,
-    /// The way to each SSD, as these found it.
-    pub paths: Vec<PathReport>,
 }
 
 /// What is measured now.
@@ -178,12 +176,11 @@ impl Kept {
                 return Err(why);
             }
         }
-        let paths = reports.iter().map(|report| report.data_path.clone()).collect();
         let first = reports.first();
         let origins = first.into_iter().flat_map(|report| report.resumed_from.iter().chain(&report.origin));
         let origins = origins.cloned().collect();
         let whole = |report: BenchReport| report.runs.into_iter().filter(|run| !run.partial).collect();
-        Ok(Kept { runs: reports.into_iter().map(whole).collect(), origins, paths })
+        Ok(Kept { runs: reports.into_iter().map(whole).collect(), origins })
     }
 
     /// Runs of each SSD.

@@ -200,6 +200,6 @@ fn a_sweep_of_five_hundred_points_that_is_killed_goes_on_from_its_journal() {
     let output = run(&arguments);
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{told}");
-    assert!(told.contains("it is no journal, warpbell.journal/1"), "{told}");
+    assert!(told.contains("it is no journal, warpbell.journal/2"), "{told}");
     assert_eq!(std::fs::read_to_string(&journal).expect("as it was"), "notes\n");
 }

@@ -2,6 +2,7 @@
 
 mod agent;
 mod array;
+mod axes;
 mod batch;
 mod bench;
 mod bind;
@@ -34,3 +35,4 @@ mod size;
 mod trace;
 mod usage;
 mod verify;
+mod zipf;

@@ -166,10 +166,8 @@ def _record(document: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, An
     device = document.get("device")
     if isinstance(device, dict):
         record["device"] = device.get("name")
-    record.update(run["job"])
-    for name, value in run.items():
-        if name != "job":
-            record.update(_flat(name, value))
+    for name, value in [*run["job"].items(), *((name, value) for name, value in run.items() if name != "job")]:
+        record.update(_flat(name, value))
     return record
 
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use warpbell::{CidLayout, LayoutError};
 
 use super::{DEFAULT_RUNTIME, Job, JobError, LANES, LONGEST_INTERVAL, Limits, MAX_DEPTH, SHORTEST_INTERVAL};
+use crate::distribution::Distribution;
 use crate::options::{Access, Api, BenchOptions, Completion, Protocol, Sharing};
 use crate::size::ByteSize;
 use crate::trace::TRACE_LIMIT;
@@ -76,6 +77,28 @@ pub(super) fn gather(options: &BenchOptions) -> Result<Option<u32>, JobError> {
         }
         _ => Ok(Some(lanes)),
     }
+}
+
+/// Zipf's law is of addresses that are drawn, which no sequence, array over a cache or loop of the laboratory asks for.
+pub(super) fn distribution(options: &BenchOptions) -> Result<(), JobError> {
+    let distribution = options.random_distribution;
+    if distribution == Distribution::Random {
+        return Ok(());
+    }
+    let refused = |reason: String| Err(conflict("random-distribution", distribution, reason));
+    if !options.rw.random() {
+        return refused(format!("only random addresses are drawn, this is --rw {}", options.rw));
+    }
+    if let Some(protocol) = options.protocol {
+        return refused(format!(
+            "the loop of --protocol {protocol} draws its addresses by itself, each as often as any other"
+        ));
+    }
+    if options.api == Api::Array {
+        let reason = "an array draws pages by --hit-rate; it goes with --api io, raw, batch, agent and host";
+        return refused(reason.to_owned());
+    }
+    Ok(())
 }
 
 /// The range of bytes that the run uses.

@@ -13,6 +13,7 @@ use super::spec::{ResidentSpec, Wait};
 use crate::array::Array;
 use crate::control::Control;
 use crate::cpu::{nanoseconds, process_time};
+use crate::distribution::Distribution;
 use crate::error::RunError;
 use crate::job::{Job, JobError, LANES, Limits, MAX_DEPTH};
 use crate::launch::Launched;
@@ -58,6 +59,10 @@ pub fn resolve(spec: &ResidentSpec, options: &BenchOptions) -> Result<Job, JobEr
     if options.offset.0 != 0 || options.size.is_some() {
         let (flag, value) = options.size.map_or(("offset", options.offset), |size| ("size", size));
         return conflict(flag, value.to_string(), "there are no blocks to choose from; use --io-limit");
+    }
+    if options.random_distribution != Distribution::Random {
+        let value = options.random_distribution.to_string();
+        return conflict("random-distribution", value, "there are no blocks to choose from");
     }
     if options.nsid != Nsid(1) {
         return conflict(

@@ -11,6 +11,7 @@ pub(crate) fn run(ios: u64, errors: u64) -> Run {
         repeat: None,
         order: None,
         job: Job::resolve(&BenchOptions::default(), &limits).unwrap(),
+        data_path: None,
         clock: ClockKind::Monotonic,
         partial: false,
         runtime_ns: 2_000_000_000,
@@ -80,7 +81,7 @@ fn keys_of_the_document() {
                     recovery register_reads_per_io rmw_per_io runtime_ns shadow_stores_per_io sq_doorbells_per_io ssds verify violation_examples violations write write_lat_ns";
     assert_eq!(keys(&document["runs"][0]).join(" "), expected);
     let expected = "api block_size_bytes bs_bytes commands_per_io completion io_limit_bytes iodepth nsid offset_bytes queues \
-                    recover retries runtime_limit_ns rw rwmixread seed sharing size_bytes tokens_per_lane verify warps";
+                    ramp_ns random_distribution recover retries runtime_limit_ns rw rwmixread seed sharing size_bytes threads timeout_ns tokens_per_lane verify warps";
     assert_eq!(keys(&document["runs"][0]["job"]).join(" "), expected);
 }
 

@@ -8,6 +8,7 @@ use warpbell_kernels::abi;
 use warpbell_nvme::NvmOpcode;
 
 use super::block::BlockRequest;
+use crate::distribution::Distribution;
 use crate::job::{JobError, Limits};
 use crate::options::{Access, Api, BenchOptions, ReplayTiming, Sharing};
 use crate::size::ByteSize;
@@ -176,6 +177,7 @@ pub(crate) fn adapted(
     Ok(BenchOptions {
         rw,
         rwmixread: None,
+        random_distribution: Distribution::Random,
         bs: ByteSize(u64::from(replay.largest()) * block),
         iodepth: replay.iodepth,
         queues,

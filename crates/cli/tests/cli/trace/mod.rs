@@ -3,6 +3,7 @@
 
 mod chrome;
 mod log;
+mod msr;
 mod refusals;
 mod replay;
 

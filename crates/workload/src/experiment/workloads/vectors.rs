@@ -1,10 +1,8 @@
 //! `vectors`: nearest neighbours whose vectors lie on the SSD: rows gathered one by one, as graphs of neighbours ask for
 //! them, and whole clusters, as inverted files do. Rows and clusters are drawn by Zipf's law.
 
-use rand::distr::Distribution;
-use rand_distr::Zipf;
-
 use super::{Requests, play, push, random};
+use crate::distribution::Ranks;
 use crate::error::RunError;
 use crate::experiment::Lab;
 use crate::size::ByteSize;
@@ -38,17 +36,15 @@ fn row(lab: &mut Lab<'_>, name: String, size: ByteSize, reads: u64, vectors: u64
         lab.skip(&name, format!("{vectors} vectors take {bytes} bytes, and the namespace has {room}"));
         return Ok(());
     }
-    let Ok(zipf) = Zipf::new(places as f64, SKEW) else {
+    let Some(ranks) = Ranks::new(places, SKEW) else {
         return Err(RunError::Unmeasurable(format!("{name}: no distribution of {places} places")));
     };
     // As many reads in each row, within one query.
     let queries = (lab.options.ops / reads).max(1);
     let mut random = random(lab, reads);
-    let step = scattering(places);
-    let scattered = |rank: u64| (u128::from(rank) * u128::from(step) % u128::from(places)) as u64;
     for _ in 0..queries {
         for _ in 0..reads {
-            let place = scattered(zipf.sample(&mut random) as u64 - 1);
+            let place = ranks.draw(&mut random);
             requests.read(place * bytes, bytes, 0);
         }
         requests.next_warp();
@@ -61,33 +57,4 @@ fn row(lab: &mut Lab<'_>, name: String, size: ByteSize, reads: u64, vectors: u64
     });
     push(lab, name, figures);
     Ok(())
-}
-
-/// A step that visits each of `places` once, near the golden section: those that are asked for often are not neighbours.
-fn scattering(places: u64) -> u64 {
-    let golden = ((u128::from(places) * 0x9e37_79b9_7f4a_7c15) >> 64) as u64;
-    (golden.max(1)..).find(|step| gcd(*step, places) == 1).unwrap_or(1)
-}
-
-fn gcd(mut a: u64, mut b: u64) -> u64 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
-}
-
-#[cfg(test)]
-mod tests {
-    use super::scattering;
-
-    #[test]
-    fn every_vector_has_a_place_of_its_own() {
-        for places in [1, 2, 3, 4, 6, 10, 4096, 174_762, 699_050] {
-            let step = scattering(places);
-            let mut found: Vec<u64> = (0..places).map(|rank| rank * step % places).collect();
-            found.sort_unstable();
-            found.dedup();
-            assert_eq!(found.len() as u64, places, "step {step}");
-        }
-    }
 }

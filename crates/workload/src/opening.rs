@@ -1,0 +1,123 @@
+//! How an SSD is opened, as far as a sweep may vary it.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use warpbell::{DoorbellChoice, Place, RingPlaces};
+use warpbell_driver::DoorbellBuffer;
+use warpbell_vfio::IommuChoice;
+
+use crate::options::Dbbuf;
+
+/// How an SSD is to be opened: options that hold from its opening to its end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Opening {
+    /// Doorbells in memory that the controller polls.
+    pub dbbuf: Dbbuf,
+    /// How kernels ring doorbells.
+    #[serde(with = "word")]
+    pub doorbells: DoorbellChoice,
+    /// Which way to the IOMMU.
+    #[serde(with = "word")]
+    pub iommu: IommuChoice,
+    /// Where rings lie.
+    #[serde(with = "word")]
+    pub rings: RingPlaces,
+    /// Where data lies.
+    #[serde(with = "word")]
+    pub data: Place,
+    /// 32-bit command identifiers.
+    pub wide_cids: bool,
+    /// Faults for the software controller to inject.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<PathBuf>,
+}
+
+impl Default for Opening {
+    fn default() -> Opening {
+        Opening {
+            dbbuf: Dbbuf::Auto,
+            doorbells: DoorbellChoice::default(),
+            iommu: IommuChoice::default(),
+            rings: RingPlaces::default(),
+            data: Place::default(),
+            wide_cids: false,
+            fault: None,
+        }
+    }
+}
+
+impl From<Dbbuf> for DoorbellBuffer {
+    fn from(dbbuf: Dbbuf) -> DoorbellBuffer {
+        match dbbuf {
+            Dbbuf::Auto => DoorbellBuffer::Auto,
+            Dbbuf::On => DoorbellBuffer::On,
+            Dbbuf::Off => DoorbellBuffer::Off,
+        }
+    }
+}
+
+/// Where data can lie.
+pub const DATA_PLACES: &str = "host, hbm or bar:BDF/N";
+
+/// A place for data, or which of them there are.
+pub fn data_place(text: &str) -> Result<Place, String> {
+    let cmb = "data cannot lie in the controller memory buffer, which takes submission rings only";
+    match text.parse() {
+        Ok(Place::Cmb) => Err(format!("'cmb': {cmb}; expected {DATA_PLACES}")),
+        Ok(place) => Ok(place),
+        Err(_) => Err(format!(
+            "'{text}': expected {DATA_PLACES}, with a PCI address and a number from 0 to 5, such as bar:0000:01:00.0/2"
+        )),
+    }
+}
+
+/// Values in results as users write them.
+mod word {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    pub(super) fn serialize<T: Display, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(value)
+    }
+
+    pub(super) fn deserialize<'de, T, D>(from: D) -> Result<T, D::Error>
+    where
+        T: FromStr<Err: Display>,
+        D: Deserializer<'de>,
+    {
+        String::deserialize(from)?.parse().map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_have_the_words_of_flags() {
+        let opening = Opening {
+            dbbuf: Dbbuf::On,
+            doorbells: DoorbellChoice::Forwarded,
+            iommu: "iommufd".parse().unwrap(),
+            rings: "sq=cmb,cq=hbm".parse().unwrap(),
+            data: data_place("bar:0000:01:00.0/2").unwrap(),
+            wide_cids: true,
+            fault: Some("plan.toml".into()),
+        };
+        let text = serde_json::to_string(&opening).unwrap();
+        let expected = r#"{"dbbuf":"on","doorbells":"forwarded","iommu":"iommufd","rings":"sq=cmb,cq=hbm","data":"bar:0000:01:00.0/2","wide_cids":true,"fault":"plan.toml"}"#;
+        assert_eq!(text, expected);
+        assert_eq!(serde_json::from_str::<Opening>(&text).unwrap(), opening);
+        assert!(serde_json::from_str::<Opening>(&text.replace("sq=cmb", "sq=moon")).is_err());
+    }
+
+    #[test]
+    fn data_has_fewer_places_than_rings() {
+        let line = data_place("cmb").unwrap_err();
+        assert!(line.ends_with("submission rings only; expected host, hbm or bar:BDF/N"), "{line}");
+        assert!(data_place("moon").unwrap_err().starts_with("'moon': expected host, hbm or bar:BDF/N"));
+    }
+}
