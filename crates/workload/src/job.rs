@@ -138,6 +138,14 @@ pub enum JobError {
         /// Why it cannot be.
         reason: String,
     },
+    /// A file that kernels cannot read.
+    #[error("{name}: {reason}")]
+    File {
+        /// Its path, or the name of its partition.
+        name: String,
+        /// Why they cannot.
+        reason: String,
+    },
 }
 
 /// As reports have it.
