@@ -5,8 +5,9 @@
 
 #include <warpbell/abi.h>
 #include <warpbell/abi_cache.h>
+#include <warpbell/abi_file.h>
 
-#define WARPBELL_BENCH_ABI_VERSION 2u
+#define WARPBELL_BENCH_ABI_VERSION 3u
 
 #ifdef __cplusplus
 extern "C" {
@@ -103,22 +104,22 @@ typedef struct warpbell_unit_header {
 
 /* One chunk of `digest`. */
 typedef struct warpbell_chunk_result {
-    uint32_t crc32c; /* of the chunk's bytes, the last chunk cut at the exact length */
+    uint32_t crc32c; /* of the chunk's bytes, up to the end of its extent or of the file */
     uint32_t status;
 } warpbell_chunk_result;
 
-/* Kernel `digest`: CRC-32C of every chunk of `bytes` bytes from first_lba on. Chunk c has
- * chunk_blocks blocks (the last may have fewer). Buffer: 32 chunks per warp of the launch. */
+/* Kernel `digest`: CRC-32C of every chunk of a file. Chunk c begins at block c * chunk_blocks and has that
+ * many, or as many as its extent has from there on; what follows up to the next chunk is nobody's. Each chunk
+ * begins in an extent. Buffer: 32 chunks per warp of the launch. */
 typedef struct warpbell_digest_args {
     uint32_t abi_version, size;
     warpbell_namespace_ref ns;
     warpbell_buffer_ref buffer;
     uint64_t mailbox; /* its `reported` is not used; `stop` is, and is set where a read fails */
     uint64_t results; /* warpbell_warp_result[warps] */
-    uint64_t chunks;  /* warpbell_chunk_result[ceil(bytes / chunk)] */
+    uint64_t chunks;  /* warpbell_chunk_result[ceil(file.bytes / chunk)] */
     uint64_t crc_tables;
-    uint64_t first_lba;
-    uint64_t bytes; /* exact */
+    warpbell_file_ref file;
     uint64_t timeout_ns;
     uint32_t chunk_blocks;
     uint32_t retries; /* most times that a command is submitted again, within its deadline, after a lost queue

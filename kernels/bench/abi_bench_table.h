@@ -47,8 +47,8 @@
     F(warpbell_digest_args, abi_version) F(warpbell_digest_args, size) F(warpbell_digest_args, ns) \
     F(warpbell_digest_args, buffer) F(warpbell_digest_args, mailbox) \
     F(warpbell_digest_args, results) F(warpbell_digest_args, chunks) \
-    F(warpbell_digest_args, crc_tables) F(warpbell_digest_args, first_lba) \
-    F(warpbell_digest_args, bytes) F(warpbell_digest_args, timeout_ns) \
+    F(warpbell_digest_args, crc_tables) F(warpbell_digest_args, file) \
+    F(warpbell_digest_args, timeout_ns) \
     F(warpbell_digest_args, chunk_blocks) F(warpbell_digest_args, retries)
 
 #define WARPBELL_FIELDS_RESIDENT_QUEUE(F) \

@@ -28,12 +28,14 @@ class Proxy:
     def __init__(self, port):
         self.port, self.mode, self.random = port, "plain", random.Random(SEED)
         self.cuts = self.bytes = 0
+        self.silent = threading.Event()
         self.lock = threading.Lock()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
         threading.Thread(target=self.accept, daemon=True).start()
 
     def set(self, mode):
+        self.silent.clear()
         self.mode, self.bytes = mode, 0
 
     def accept(self):
@@ -71,6 +73,11 @@ class Proxy:
         passed = 0
         try:
             while data := source.recv(1 << 16):
+                if self.mode == "hushing" and self.bytes > 1_000_000:
+                    self.mode = "silent"
+                while self.mode == "silent":
+                    self.silent.set()
+                    time.sleep(0.02)
                 if self.mode == "cutting" and passed + len(data) > budget:
                     to.sendall(data[: budget - passed])
                     self.cuts += 1
@@ -214,6 +221,47 @@ def spoiled(check):
     check.check("a prefix without objects is named", code == 2 and "there is no file in it" in error, error)
 
 
+def interrupted(check):
+    """Ctrl-C while a connection is open and nothing comes: in the listing, and in the middle of an object."""
+    for mode, what in (("silent", "the listing"), ("hushing", "an object")):
+        check.proxy.set(mode)
+        arguments = check.arguments(f"s3://{BUCKET}/set/a/large", check.bare(f"{mode}.img"))
+        child = subprocess.Popen(arguments, env=check.env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        stalled = check.proxy.silent.wait(60)
+        begin = time.monotonic()
+        child.send_signal(signal.SIGINT)
+        try:
+            code = child.wait(20)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            code = None
+        took = time.monotonic() - begin
+        check.check(f"Ctrl-C ends an import whose server is silent in {what}", stalled and code == 130 and took < 5, (code, took))
+        check.proxy.set("plain")
+
+
+def proved(check):
+    """Objects in parts: of usual lengths their ETag is compared, of others they are counted."""
+    data = random.Random(SEED + 1).randbytes((17 << 20) + 5)
+    file = check.folder / "parts"
+    file.write_bytes(data)
+    for name, length, unproved in (("eight", 8 << 20, 0), ("least", 9 << 20, 0), ("odd", (6 << 20) + 4321, 1)):
+        parts = TransferConfig(multipart_threshold=1, multipart_chunksize=length)
+        check.s3.upload_file(str(file), BUCKET, f"parts/{name}", Config=parts)
+        image = check.bare(f"{name}.img")
+        code, said, error = check.run(check.arguments(f"s3://{BUCKET}/parts/{name}", image))
+        right = code == 0 and said["without_checksum"] == unproved and check.exported(image) == {name: data}
+        check.check(f"an object in parts of {length} bytes: {unproved} without a checksum", right, (said, error))
+    # A byte that changes on the way is a length that is not known, or damage.
+    image = check.bare("parts.img")
+    check.proxy.set("flipping")
+    code, said, _ = check.run(check.arguments(f"s3://{BUCKET}/parts/eight", image))
+    check.check("and one that was changed is not among those with one", code == 0 and said["without_checksum"] == 1, said)
+    check.proxy.set("plain")
+    code, said, _ = check.run(check.arguments(f"s3://{BUCKET}/set/a/plain", check.bare("none.img"), "--no-etag-check"))
+    check.check("without the check none has one", code == 0 and said["without_checksum"] == 1, said)
+
+
 def main():
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory() as folder:
@@ -221,6 +269,8 @@ def main():
         wanted = whole(check, fill(check))
         killed(check, wanted)
         spoiled(check)
+        interrupted(check)
+        proved(check)
         check.server.stop()
     print(f"{check.passed} passed, {check.failed} failed")
     sys.exit(check.failed > 0)

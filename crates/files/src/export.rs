@@ -1,6 +1,6 @@
 //! Taking files out of a catalogue, and checking them.
 
-use std::io::Write;
+use std::io::{ErrorKind, Read, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -75,22 +75,114 @@ pub fn verify(
     Ok(damaged)
 }
 
-/// Writes `file` into folder `to`, under its name without `above`. It appears whole, or not at all; `None`: `stop` was set
-/// before it was.
+/// What an export did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Exported {
+    /// Files that were written.
+    pub written: usize,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Files that were there with the same contents.
+    pub same: usize,
+    /// Whether it ended before all were there, as it was asked to stop.
+    pub stopped: bool,
+}
+
+/// A file, and where it is to be.
+struct Outgoing<'a> {
+    name: &'a str,
+    file: &'a File,
+    path: PathBuf,
+    /// It is there, with the same contents.
+    same: bool,
+}
+
+/// Writes `files` into folder `to`, under their names without `above`. Each appears whole, or not at all. Those that are
+/// there with the same contents are left as they are; whatever else has such a name is replaced if `force` says so.
 ///
 /// # Errors
-/// The file is damaged, or cannot be written.
+/// Something else is there: nothing was written. A file is damaged, or cannot be written.
 pub fn export(
     source: &dyn Source,
-    (name, file): (&str, &File),
+    files: &[(&str, &File)],
     (to, above): (&Path, &str),
+    force: bool,
     done: &AtomicU64,
     stop: &AtomicBool,
-) -> Result<Option<PathBuf>, Error> {
-    let inner = name.strip_prefix(above).unwrap_or(name).trim_start_matches('/');
-    let path = to.join(inner);
-    let failed = |error: std::io::Error| Error::file("writing", &path, error);
-    let folder = path.parent().unwrap_or(to);
+) -> Result<Exported, Error> {
+    let mut exported = Exported::default();
+    let mut outgoing = Vec::with_capacity(files.len());
+    for (name, file) in files {
+        if going_on(stop).is_break() {
+            return Ok(Exported { stopped: true, ..exported });
+        }
+        let inner = name.strip_prefix(above).unwrap_or(name).trim_start_matches('/');
+        let path = to.join(inner);
+        let same = is_there(&path, file, force)?;
+        outgoing.push(Outgoing { name, file, path, same });
+    }
+    for each in &outgoing {
+        if each.same {
+            exported.same += 1;
+            done.fetch_add(each.file.size, Ordering::Relaxed);
+        } else if write(source, each, force, done, stop)?.is_break() {
+            exported.stopped = true;
+            break;
+        } else {
+            exported.written += 1;
+            exported.bytes += each.file.size;
+        }
+    }
+    Ok(exported)
+}
+
+/// Whether `path` is a file of the same contents.
+///
+/// # Errors
+/// It is something else, which `force` does not permit to replace.
+fn is_there(path: &Path, file: &File, force: bool) -> Result<bool, Error> {
+    let refused = |what: &str| match force {
+        true => Ok(false),
+        false => Err(Error::refused(path.display().to_string(), format!("{what}; --force replaces it"))),
+    };
+    let meta = match std::fs::symlink_metadata(path) {
+        Ok(meta) => meta,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(Error::file("reading", path, error)),
+    };
+    if !meta.is_file() {
+        return refused("it is there, and is no file");
+    }
+    if meta.len() != file.size {
+        return refused(&format!("it is there with {} bytes, and would get {}", meta.len(), file.size));
+    }
+    match crc_of(path).map_err(|error| Error::file("reading", path, error))? == file.crc {
+        true => Ok(true),
+        false => refused("it is there with other contents"),
+    }
+}
+
+fn crc_of(path: &Path) -> std::io::Result<u32> {
+    let mut from = std::fs::File::open(path)?;
+    let (mut bytes, mut crc) = (vec![0; PIECE as usize], 0);
+    loop {
+        match from.read(&mut bytes)? {
+            0 => return Ok(crc),
+            count => crc = crc32c::crc32c_append(crc, &bytes[..count]),
+        }
+    }
+}
+
+/// Writes a file beside its place, and puts it there when it is whole.
+fn write(
+    source: &dyn Source,
+    Outgoing { name, file, path, .. }: &Outgoing<'_>,
+    force: bool,
+    done: &AtomicU64,
+    stop: &AtomicBool,
+) -> Result<ControlFlow<()>, Error> {
+    let failed = |error: std::io::Error| Error::file("writing", path, error);
+    let folder = path.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder).map_err(failed)?;
     let mut part = tempfile::Builder::new().prefix(".warpbell-").tempfile_in(folder).map_err(failed)?;
     let whole = read_checked(source, (name, file), |piece| {
@@ -99,11 +191,18 @@ pub fn export(
         Ok(going_on(stop))
     })?;
     if whole.is_break() {
-        return Ok(None);
+        return Ok(whole);
     }
     use std::os::unix::fs::PermissionsExt;
     let mode = std::fs::Permissions::from_mode(0o644);
     part.as_file().set_permissions(mode).map_err(failed)?;
-    part.persist(&path).map_err(|error| failed(error.error))?;
-    Ok(Some(path))
+    let put = if force { part.persist(path) } else { part.persist_noclobber(path) };
+    match put {
+        Ok(_) => Ok(whole),
+        Err(error) if !force && error.error.kind() == ErrorKind::AlreadyExists => {
+            let reason = "it came while files were written; --force replaces it";
+            Err(Error::refused(path.display().to_string(), reason))
+        }
+        Err(error) => Err(failed(error.error)),
+    }
 }

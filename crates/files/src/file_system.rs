@@ -24,6 +24,11 @@ pub trait FileSystem {
     }
 }
 
+/// A path that ends with `/` names a folder, as in Linux.
+pub(crate) fn no_folder(path: &str) -> Error {
+    Error::absent(path, "it is a file, and what ends with / names a folder")
+}
+
 /// A name in a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {

@@ -30,14 +30,20 @@ pub(crate) struct File {
     map: FileMap,
 }
 
-/// The transfers of a read, and what of the buffer is zeroes: where, and how many.
-type Plan = (Vec<Transfer>, Vec<(u64, u64)>);
+/// How a part of a file is read into a buffer: places in it, and how many bytes.
+struct Plan {
+    transfers: Vec<Transfer>,
+    /// Holes.
+    zeroes: Vec<(u64, u64)>,
+    /// What the SSD has behind the end of the file in its last block; none: 0 bytes.
+    tail: (u64, u64),
+}
 
 impl File {
     /// How to read a part of the file.
     fn plan(&self, buffer: &Arc<BufferCore>, (offset, at, nbytes): (u64, u64, u64)) -> Answer<Plan> {
         let (block, end) = (self.ssd.block, offset.saturating_add(nbytes).min(self.map.size()));
-        let (mut transfers, mut zeroes, mut next) = (Vec::new(), Vec::new(), at);
+        let (mut transfers, mut zeroes, mut tail, mut next) = (Vec::new(), Vec::new(), (0, 0), at);
         for piece in self.map.pieces(offset, end - offset).map_err(warpbell::Error::from)? {
             // What the buffer has behind the end of the file is of the last block, too.
             let is_last = next + piece.bytes() == at + (end - offset);
@@ -58,12 +64,22 @@ impl File {
                     let (data, used) = (buffer.data_pointers(), Used::Buffer { used: buffer.used()? });
                     let (lba, blocks) = (place / block, whole / block);
                     transfers.push(Transfer { op: IoOp::Read, lba, blocks, data, at: next, used });
+                    tail = (next + piece.bytes(), whole - piece.bytes());
                 }
             }
             next += whole;
         }
-        Ok((transfers, zeroes))
+        Ok(Plan { transfers, zeroes, tail })
     }
+}
+
+/// Makes a part of a buffer zeroes.
+fn zero(buffer: &BufferCore, (at, bytes): (u64, u64)) -> Answer<()> {
+    for begin in (0..bytes).step_by(ZEROES) {
+        let now = (bytes - begin).min(ZEROES as u64) as usize;
+        buffer.copy_in((at + begin) as usize, &[0; ZEROES][..now])?;
+    }
+    Ok(())
 }
 
 #[pymethods]
@@ -95,7 +111,7 @@ impl File {
 
     /// Begins to read `nbytes` bytes (all that the buffer has from `at` on) from byte `offset` of the file, in whole
     /// blocks of the SSD, once the work on `stream` has ended, for which this call waits. Holes become zeroes at once. What
-    /// is behind the end of the file in its last block is what the SSD has there.
+    /// is behind the end of the file in its last block is zeroes when the future has ended.
     #[pyo3(signature = (buffer, offset, *, at=None, nbytes=None, stream=None))]
     fn read_into(
         &self,
@@ -116,14 +132,19 @@ impl File {
             device::wait_for_stream(stream, &core, core.gpu())?;
         }
         let begun = py.detach(|| -> Answer<_> {
-            let (transfers, zeroes) = self.plan(&core, (offset, at, nbytes))?;
-            for (at, bytes) in zeroes {
-                for begin in (0..bytes).step_by(ZEROES) {
-                    let now = (bytes - begin).min(ZEROES as u64) as usize;
-                    core.copy_in((at + begin) as usize, &[0; ZEROES][..now])?;
-                }
+            let Plan { transfers, zeroes, tail } = self.plan(&core, (offset, at, nbytes))?;
+            zeroes.into_iter().try_for_each(|hole| zero(&core, hole))?;
+            if tail.1 == 0 {
+                return Ok(open.engine.transfer_all(transfers));
             }
-            Ok(open.engine.transfer_all(transfers))
+            // Until then nobody closes the buffer.
+            let used = core.used()?;
+            let mask = move || {
+                let masked = zero(&core, tail);
+                drop(used);
+                masked
+            };
+            Ok(open.engine.transfer_all_then(transfers, mask))
         });
         Ok(Future::new([open.engine.shared().clone()], begun?, nbytes))
     }

@@ -101,6 +101,28 @@ def test_a_file_is_read_by_the_host(image: Path) -> None:
         assert not numpy.frombuffer(buffer, numpy.uint8)[:4096].any() and numpy.frombuffer(buffer, numpy.uint8)[4096] == 0xEE
 
 
+def test_what_is_behind_the_end_of_a_file_is_zeroes(image: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own.img"
+    own.write_bytes(image.read_bytes())
+    with warpbell.open(f"soft:file={own}") as ssd:
+        offset, at, _ = ssd.open_file("/data/words").extents[-1]
+    # Of a file that was longer once.
+    with own.open("r+b") as disk:
+        disk.seek(at + WORDS * 4 - offset)
+        disk.write(b"\x77" * 256)
+    with warpbell.open(f"soft:file={own}") as ssd, ssd.buffer(160_768) as buffer:
+        assert ssd.read(at + 159_744 - offset, 512) == words().tobytes()[159_744:] + b"\x77" * 256
+        file = ssd.open_file("/data/words")
+        for start in (0, 159_744):
+            view = numpy.frombuffer(buffer, numpy.uint8)
+            view[:] = 0xEE
+            nbytes = 160_256 - start
+            assert file.read_into(buffer, start, at=512, nbytes=nbytes).result() == nbytes
+            assert view[512 : 512 + nbytes].tobytes() == words().tobytes()[start:] + bytes(256)
+            assert (view[:512] == 0xEE).all() and (view[512 + nbytes :] == 0xEE).all()
+            del view
+
+
 def test_pieces_that_are_no_whole_blocks_are_refused(image: Path) -> None:
     with warpbell.open(f"soft:file={image},block=4096") as ssd:
         file = ssd.open_file("/data/scattered")

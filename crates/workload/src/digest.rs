@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 use warpbell::{
-    AttachOptions, Attachment, Buffer, OpenTarget, Regions, SharedMemory, Sharing, Ssd, Target,
+    AttachOptions, Attachment, FileTable, OpenTarget, Regions, SharedMemory, Sharing, Ssd, Target,
     describe_status,
 };
-use warpbell_files::{FileMap, Piece, append_zeroes};
+use warpbell_files::{Extent, FileMap, Piece, append_zeroes};
 use warpbell_hw::{Lba, Nsid};
 use warpbell_kernels::abi::{ChunkResult, DigestArgs, WarpResult};
 
@@ -97,7 +97,7 @@ pub fn digest(
     let map = options.file.as_ref().map_or_else(whole, |file| file.map.clone());
     map.check(&ssd.namespace_id(options.nsid))?;
     let bytes = map.size();
-    let read = digest_pieces(ssd, target, options, (&map, block), control)?;
+    let read = read_file(ssd, target, options, (&map, block), control)?;
     let seconds = read.runtime_ns as f64 / 1e9;
     let device = DeviceReport::of(ssd, options.nsid)?;
     Ok(Digest {
@@ -139,7 +139,7 @@ fn check(options: &DigestOptions, limits: &Limits) -> Result<(), JobError> {
     Ok(())
 }
 
-/// What kernels found.
+/// What the kernel found.
 #[derive(Default)]
 struct Read {
     crc32c: u32,
@@ -148,44 +148,70 @@ struct Read {
     hole_bytes: u64,
 }
 
-/// What kernels read by, from launch to launch.
-struct Reader<'a> {
-    launcher: Launcher<'a>,
-    attachment: Attachment,
-    buffer: Buffer,
-    tables: Array<[u32; 256]>,
-    warps: u32,
-}
-
-/// Reads all pieces of a file, each by a launch of its own; holes are read by nobody.
-fn digest_pieces(
+/// Reads all extents of a file by one launch; holes are read by nobody.
+fn read_file(
     ssd: &Ssd,
     target: Target,
     options: &DigestOptions,
     (map, block): (&FileMap, u64),
     control: &Control,
 ) -> Result<Read, RunError> {
-    let mut read = Read::default();
-    let longest = map.extents().iter().map(|extent| extent.bytes).max();
-    let reader = longest.map(|bytes| Reader::new(ssd, target, options, bytes)).transpose()?;
-    for piece in map.pieces(0, map.size())? {
-        match (piece, &reader) {
-            (Piece::Data { at, bytes }, Some(reader)) => {
-                let (crc32c, runtime_ns) = reader.piece(options, (at / block, bytes, block), control)?;
-                read.crc32c = crc32c::crc32c_combine(read.crc32c, crc32c, checked_len(bytes)?);
-                read.runtime_ns += runtime_ns;
-                read.blocks += bytes.div_ceil(block);
-            }
-            _ => {
-                read.crc32c = append_zeroes(read.crc32c, piece.bytes());
-                read.hole_bytes += piece.bytes();
-            }
-        }
-        if control.stopped() {
-            return Err(RunError::Interrupted);
-        }
+    if map.extents().is_empty() {
+        let crc32c = append_zeroes(0, map.size());
+        return Ok(Read { crc32c, hole_bytes: map.size(), ..Read::default() });
     }
-    Ok(read)
+    let chunk = options.bs.0;
+    let chunked = chunked(options, (map, block))?;
+    let chunks = chunked.size().div_ceil(chunk);
+    let useful = chunks.div_ceil(LANES.into());
+    let warps = u64::from(options.warps.min(ssd.granted_queues())).clamp(1, useful) as u32;
+    let attachment = attach(ssd, target, options, warps)?;
+    let table = FileTable::new(&attachment, &chunked)?;
+    let buffer = attachment.buffer(checked_len(u64::from(warps * LANES) * chunk)?)?;
+    let tables = crc_tables(attachment.target())?;
+    let reports = Reports::new(attachment.target(), warps, chunks)?;
+    let args = DigestArgs {
+        ns: attachment.namespace(),
+        buffer: buffer.as_ref(),
+        mailbox: reports.mailbox.address(),
+        results: reports.warps.address(),
+        chunks: reports.chunks.address(),
+        crc_tables: tables.address(),
+        file: table.reference(&attachment)?,
+        timeout_ns: crate::cpu::nanoseconds(options.deadline),
+        chunk_blocks: (chunk / block) as u32,
+        ..DigestArgs::new()
+    };
+    let uses = reports.chunks.lend(reports.warps.lend(tables.lend(Regions::new()))).with(&table.memory());
+    let mailbox = &reports.mailbox;
+    let kernel = Kernel { name: "digest", args, warps, together: false, mailbox, limit: None, uses };
+    Launcher::new(ssd, warps as usize, &[]).run(&attachment, &kernel, control)?;
+    if control.stopped() {
+        return Err(RunError::Interrupted);
+    }
+    combine(&reports, options, (map, block))
+}
+
+/// The file as the kernel reads it: without its holes, and with room after each extent up to a whole chunk, so that no
+/// chunk has parts of two. It ends where the last extent's bytes of the file do.
+fn chunked(options: &DigestOptions, (map, block): (&FileMap, u64)) -> Result<FileMap, RunError> {
+    let (chunk, count) = (options.bs.0, map.extents().len());
+    let (mut extents, mut offset, mut size) = (Vec::with_capacity(count), 0, 0);
+    for (index, extent) in map.extents().iter().enumerate() {
+        let bytes = extent.bytes.min(map.size() - extent.offset);
+        if index + 1 < count && !bytes.is_multiple_of(block) {
+            let name = options.file.as_ref().map_or_else(String::new, |file| file.name.clone());
+            let reason = format!(
+                "{bytes} bytes at offset {} lie together: must be whole blocks of {block} bytes",
+                extent.offset
+            );
+            return Err(JobError::File { name, reason }.into());
+        }
+        extents.push(Extent { offset, at: extent.at, bytes: bytes.next_multiple_of(block) });
+        size = offset + bytes;
+        offset += bytes.next_multiple_of(chunk);
+    }
+    Ok(FileMap::new(size, extents)?.within(map.namespace().cloned()))
 }
 
 /// What the kernel reports into.
@@ -206,57 +232,6 @@ impl Reports {
     }
 }
 
-impl<'a> Reader<'a> {
-    /// For pieces of at most `longest` bytes.
-    fn new(
-        ssd: &'a Ssd,
-        target: Target,
-        options: &DigestOptions,
-        longest: u64,
-    ) -> Result<Reader<'a>, RunError> {
-        let chunk = options.bs.0;
-        let useful = longest.div_ceil(chunk).div_ceil(LANES.into());
-        let warps = u64::from(options.warps.min(ssd.granted_queues())).clamp(1, useful) as u32;
-        let attachment = attach(ssd, target, options, warps)?;
-        let buffer = attachment.buffer(checked_len(u64::from(warps * LANES) * chunk)?)?;
-        let tables = crc_tables(attachment.target())?;
-        Ok(Reader { launcher: Launcher::new(ssd, warps as usize, &[]), attachment, buffer, tables, warps })
-    }
-
-    /// The CRC-32C of so many bytes from a block on, and the time that it took.
-    fn piece(
-        &self,
-        options: &DigestOptions,
-        (first_lba, bytes, block): (u64, u64, u64),
-        control: &Control,
-    ) -> Result<(u32, u64), RunError> {
-        let chunk = options.bs.0;
-        let chunks = bytes.div_ceil(chunk);
-        let reports = Reports::new(self.attachment.target(), self.warps, chunks)?;
-        let args = DigestArgs {
-            ns: self.attachment.namespace(),
-            buffer: self.buffer.as_ref(),
-            mailbox: reports.mailbox.address(),
-            results: reports.warps.address(),
-            chunks: reports.chunks.address(),
-            crc_tables: self.tables.address(),
-            first_lba,
-            bytes,
-            timeout_ns: crate::cpu::nanoseconds(options.deadline),
-            chunk_blocks: (chunk / block) as u32,
-            ..DigestArgs::new()
-        };
-        let uses = reports.chunks.lend(reports.warps.lend(self.tables.lend(Regions::new())));
-        let (mailbox, warps) = (&reports.mailbox, self.warps);
-        let kernel = Kernel { name: "digest", args, warps, together: false, mailbox, limit: None, uses };
-        self.launcher.run(&self.attachment, &kernel, control)?;
-        if control.stopped() {
-            return Err(RunError::Interrupted);
-        }
-        combine(&reports, options, (bytes, chunk))
-    }
-}
-
 fn attach(ssd: &Ssd, target: Target, options: &DigestOptions, warps: u32) -> Result<Attachment, RunError> {
     Ok(ssd.attach(
         &AttachOptions::new()
@@ -270,12 +245,12 @@ fn attach(ssd: &Ssd, target: Target, options: &DigestOptions, warps: u32) -> Res
     )?)
 }
 
-/// Puts the chunks' checksums together, if all of them were read.
+/// Puts the checksums of chunks and holes together, if all chunks were read.
 fn combine(
     reports: &Reports,
     options: &DigestOptions,
-    (bytes, chunk): (u64, u64),
-) -> Result<(u32, u64), RunError> {
+    (map, block): (&FileMap, u64),
+) -> Result<Read, RunError> {
     let (mut start, mut end) = (u64::MAX, 0);
     let mut failure = None;
     reports.warps.for_each(|_, warp| {
@@ -284,21 +259,66 @@ fn combine(
         }
         (start, end) = (start.min(warp.start_ns), end.max(warp.end_ns));
     })?;
-    let mut crc32c = 0;
-    reports.chunks.for_each(|index, answer| {
+    let mut read = Read { runtime_ns: end.saturating_sub(start), ..Read::default() };
+    let mut parts = Parts::of(map, options.bs.0)?;
+    reports.chunks.for_each(|_, answer| {
         if answer.status != 0 {
             failure.get_or_insert((None, answer.status));
         }
         // Combining takes longer than reading does: of what failed it would be for nothing.
         if failure.is_none() {
-            let len = (bytes - index as u64 * chunk).min(chunk);
-            crc32c = crc32c::crc32c_combine(crc32c, answer.crc32c, len as usize);
+            let bytes = parts.next_chunk(&mut read);
+            read.crc32c = crc32c::crc32c_combine(read.crc32c, answer.crc32c, bytes as usize);
+            read.blocks += bytes.div_ceil(block);
         }
     })?;
     if let Some((lba, status)) = failure {
         return Err(failed(options.nsid, lba, status));
     }
-    Ok((crc32c, end.saturating_sub(start)))
+    parts.holes(&mut read);
+    Ok(read)
+}
+
+/// Chunks and holes of a file, in its order.
+struct Parts<I> {
+    pieces: I,
+    /// Bytes of the extent that is read, which no chunk has had yet.
+    left: u64,
+    chunk: u64,
+}
+
+impl<'a> Parts<Box<dyn Iterator<Item = Piece> + 'a>> {
+    fn of(map: &'a FileMap, chunk: u64) -> Result<Self, RunError> {
+        Ok(Parts { pieces: Box::new(map.pieces(0, map.size())?), left: 0, chunk })
+    }
+}
+
+impl<I: Iterator<Item = Piece>> Parts<I> {
+    /// Bytes of the next chunk. Holes before it are added to what was read.
+    fn next_chunk(&mut self, read: &mut Read) -> u64 {
+        if self.left == 0 {
+            self.holes(read);
+        }
+        let bytes = self.left.min(self.chunk);
+        self.left -= bytes;
+        bytes
+    }
+
+    /// Adds holes up to the next extent, or to the end.
+    fn holes(&mut self, read: &mut Read) {
+        for piece in self.pieces.by_ref() {
+            match piece {
+                Piece::Data { bytes, .. } => {
+                    self.left = bytes;
+                    return;
+                }
+                Piece::Hole { bytes } => {
+                    read.crc32c = append_zeroes(read.crc32c, bytes);
+                    read.hole_bytes += bytes;
+                }
+            }
+        }
+    }
 }
 
 fn failed(nsid: Nsid, lba: Option<Lba>, status: u32) -> RunError {

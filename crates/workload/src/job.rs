@@ -141,6 +141,14 @@ pub enum JobError {
         /// Why it cannot be.
         reason: String,
     },
+    /// A file that kernels cannot read.
+    #[error("{name}: {reason}")]
+    File {
+        /// Its path, or the name of its partition.
+        name: String,
+        /// Why they cannot.
+        reason: String,
+    },
 }
 
 /// One run, ready to start: every range and count lies inside its limit.

@@ -1,6 +1,6 @@
 //! Kernel arguments. `abi.h` says what each kernel does with them.
 
-use super::{BufferRef, NamespaceRef, mirror};
+use super::{BufferRef, FileRef, NamespaceRef, mirror};
 
 mirror! {
     /// Kernel `bench`: keeps `iodepth` commands outstanding per queue until told to stop.
@@ -58,7 +58,7 @@ mirror! {
 }
 
 mirror! {
-    /// Kernel `digest`: CRC-32C of every chunk of a range.
+    /// Kernel `digest`: CRC-32C of every chunk of a file.
     bench DigestArgs = "warpbell_digest_args" {
         /// The namespace.
         ns: NamespaceRef,
@@ -68,17 +68,15 @@ mirror! {
         mailbox: u64,
         /// Address of `WarpResult[warps]`.
         results: u64,
-        /// Address of `ChunkResult[ceil(bytes / chunk)]`.
+        /// Address of `ChunkResult[ceil(file.bytes / chunk)]`.
         chunks: u64,
         /// Address of `u32[8][256]` for CRC-32C.
         crc_tables: u64,
-        /// First block of the range.
-        first_lba: u64,
-        /// Exact length in bytes.
-        bytes: u64,
+        /// The file: each chunk begins in an extent, and ends with it at the latest.
+        file: FileRef,
         /// Deadline of an I/O in nanoseconds; 0: the queue's.
         timeout_ns: u64,
-        /// Blocks of a chunk; the last may have fewer.
+        /// Blocks of a chunk; the last of an extent may have fewer.
         chunk_blocks: u32,
         /// Most times that a command is submitted again, within its deadline, after a lost queue on its successor; 0:
         /// never.

@@ -5,9 +5,9 @@
 use super::{
     AgentCounts, BENCH_BLOCK_BYTES, BENCH_MAIL_SLOTS, BENCH_TILE_SLOTS, BENCH_TILE_STAGES, BENCH_TILES_BYTES,
     BLOCK_THREADS_MAX, BenchAgentArgs, BenchArgs, BenchArrayArgs, BenchBatchArgs, BufferRef, CacheLine,
-    CacheReport, ChunkResult, DigestArgs, HISTOGRAM_BUCKETS, LINE_BYTES, LabArgs, Mailbox, NamespaceRef,
-    Plain, QueueRef, RESIDENT_THROUGHPUT, ReplayArgs, ReplayResult, ResidentArgs, ResidentQueue, WARP_LANES,
-    WarpResult,
+    CacheReport, ChunkResult, DigestArgs, FileExtent, HISTOGRAM_BUCKETS, LINE_BYTES, LabArgs, Mailbox,
+    NamespaceRef, Plain, QueueRef, RESIDENT_THROUGHPUT, ReplayArgs, ReplayResult, ResidentArgs,
+    ResidentQueue, WARP_LANES, WarpResult,
 };
 
 /// Memory that an argument names, and that the kernel reads or writes.
@@ -318,13 +318,16 @@ unsafe impl KernelArgs for DigestArgs {
     }
 
     fn spans(&self, grid: &Grid<'_>) -> Vec<Span> {
-        let chunks = self.bytes.div_ceil(scaled(self.chunk_blocks, self.ns.block_shift).max(1));
+        let file = &self.file;
+        let chunks = file.bytes.div_ceil(scaled(self.chunk_blocks, self.ns.block_shift).max(1));
         let own = [
             queues(&self.ns),
             span("mailbox", self.mailbox, 1, size_of::<Mailbox>()),
             span("results", self.results, grid.warps.into(), size_of::<WarpResult>()),
             span("chunks", self.chunks, chunks, size_of::<ChunkResult>()),
             span("crc_tables", self.crc_tables, CRC_BYTES, 1),
+            span("file.extents", file.extents, file.count.into(), size_of::<FileExtent>()),
+            span("file.buckets", file.buckets, u64::from(file.bucket_count) + 1, size_of::<u32>()),
         ];
         own.into_iter().chain(data(&self.ns, &self.buffer, lanes(grid.warps), self.chunk_blocks)).collect()
     }
@@ -361,6 +364,7 @@ unsafe impl KernelArgs for ResidentArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::abi::FileRef;
     use crate::cpu::Module;
 
     fn takes<T: KernelArgs>(module: &Module) {
@@ -431,7 +435,10 @@ mod tests {
         assert_eq!(bytes_of(&BenchArgs { verify: 1, ..bench }, "bench", 4, "crc_tables"), 8192);
         let agents = BenchAgentArgs { bench, agents: 5, ..BenchAgentArgs::new() };
         assert!(bytes_of(&agents, "bench_agent", 4, "request_queues") > 1 << 40, "no agent has a warp");
-        let wild = DigestArgs { bytes: u64::MAX, chunk_blocks: u32::MAX, ns, ..DigestArgs::new() };
+        let file = FileRef { bytes: u64::MAX, count: 7, bucket_count: 14, ..FileRef::new() };
+        let wild = DigestArgs { file, chunk_blocks: u32::MAX, ns, ..DigestArgs::new() };
         assert!(bytes_of(&wild, "digest", u32::MAX, "buffer") > 1 << 60);
+        assert_eq!(bytes_of(&wild, "digest", 1, "file.extents"), 7 * 32);
+        assert_eq!(bytes_of(&wild, "digest", 1, "file.buckets"), 15 * 4);
     }
 }

@@ -10,9 +10,13 @@ has_part() { has_node "$(disk_of "$1")$2"; }
 
 # The files that are digested by kernels, and those of them whose bytes are copied.
 FILES='plain ahead one empty fragmented sparse huge d3/e2/f1'
-COPIED='plain fragmented sparse'
+COPIED='plain ahead one empty fragmented sparse d3/e2/f1'
 
-# make_files: in this folder: whole, in pieces, with holes, 5 GiB, one byte, none, allocated ahead, and 60 in 20 folders.
+# sum_of KIND NAME: the file that has the SHA-256 of a copied one.
+sum_of() { echo "/tmp/$1/$(echo "$2" | tr / -).sum"; }
+
+# make_files: in this folder: whole, in pieces, with holes, 5 GiB, one byte, none, allocated ahead, 60 in 20 folders, and a folder
+# of 200 names, every third of which is removed again.
 make_files() {
   head -c 3000001 /dev/urandom >plain
   printf x >one
@@ -36,6 +40,9 @@ make_files() {
     done
   done
   ln -s d3/e2 link
+  mkdir many
+  for i in $(seq 0 199); do echo "$i" >"many/a-name-of-some-length-$i"; done
+  for i in $(seq 0 3 199); do rm "many/a-name-of-some-length-$i"; done
 }
 
 # joined: extents of three numbers, those that touch as one.
@@ -71,7 +78,8 @@ captured() {
   count $? "$kind: and nothing is written"
   expect 0 'left out: ' "$kind: or left out by name" warpbell files capture pipe one -o /tmp/none.json --skip-refused
   rm pipe /tmp/none.json
-  for name in $COPIED; do sha256sum <$name >"/tmp/$kind/$name.sum"; done
+  for name in $COPIED; do sha256sum <"$name" >"$(sum_of "$kind" "$name")"; done
+  find . | sed -n 's|^\./||p' | sort >"/tmp/$kind/names"
   # Of files that were appended to, XFS frees what it allocated ahead when it is unmounted: a change like any other.
   cd / && umount "/mnt/$kind" && mount -t "$kind" "/dev/$node" "/mnt/$kind" && cd "/mnt/$kind"
   count $? "$kind: mount once more, before the capture that counts"
@@ -98,12 +106,38 @@ read_back() {
       warpbell digest "$bdf#/$name" --manifest "$manifest"
   done
   for name in $COPIED; do
-    warpbell read "$bdf#/$name" --manifest "$manifest" 2>/tmp/err | sha256sum | cmp - "/tmp/$kind/$name.sum"
+    warpbell read "$bdf#/$name" --manifest "$manifest" 2>/tmp/err | sha256sum | cmp - "$(sum_of "$kind" "$name")"
     count $? "$kind: sha256 of $name"
   done
   expect 0 "crc32c $(checksum_of "$manifest" d3/e2/f1)," "$kind: through a symbolic link" \
     warpbell digest "$bdf#/link/f1" --manifest "$manifest"
   expect 2 'the manifest has no /nothing' "$kind: a file that is not in it" warpbell read "$bdf#/nothing" --manifest "$manifest"
+}
+
+# names_of BDF FOLDER/: everything in the folder and below, by the file system alone.
+names_of() {
+  warpbell files ls "$1#/$2" --partition 1 | while read -r type bytes name; do
+    echo "$2$name"
+    [ "$type" != directory ] || names_of "$1" "$2$name/"
+  done
+}
+
+# read_alone BDF: the same by the ext4 in partition 1, without a manifest: its reader alone finds folders and files.
+read_alone() {
+  bdf=$1
+  names_of "$bdf" '' | sort >/tmp/names
+  cmp /tmp/names /tmp/ext4/names
+  count $? "ext4 alone: names in all folders ($(wc -l </tmp/names))"
+  for name in $FILES; do
+    expect 0 "crc32c $(checksum_of /tmp/ext4.json "$name")," "ext4 alone: digest of $name by kernels" \
+      warpbell digest "$bdf#/$name" --partition 1
+  done
+  for name in $COPIED; do
+    warpbell read "$bdf#/$name" --partition 1 2>/tmp/err | sha256sum | cmp - "$(sum_of ext4 "$name")"
+    count $? "ext4 alone: sha256 of $name"
+  done
+  expect 2 'there is no "a-name-of-some-length-3"' 'ext4 alone: a name that was removed' \
+    warpbell read "$bdf#/many/a-name-of-some-length-3" --partition 1
 }
 
 # stale KIND BDF PART WORD: Linux mounts it again, one file changes: the manifest is refused, and says what changed.
@@ -143,6 +177,7 @@ bind "$first"
 bind "$second"
 read_back ext4 "$first"
 read_back xfs "$second"
+read_alone "$first"
 expect 1 'serial number WARP0' 'another SSD is noticed' warpbell files check /tmp/ext4.json "$second"
 stale ext4 "$first" p1 'mount count 2'
 stale xfs "$second" '' 'records of changes'

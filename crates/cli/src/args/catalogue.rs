@@ -10,9 +10,12 @@ use super::DeviceArgs;
 /// `files import`.
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// Files, folders (with a / at the end: without their own name) and s3://bucket/prefix; then DEVICE or DEVICE#/folder
-    #[arg(value_name = "SRC... DEVICE", required = true, num_args = 2..)]
-    pub paths: Vec<String>,
+    /// Files, folders (with a / at the end: without their own name) and s3://bucket/prefix
+    #[arg(value_name = "SRC", required = true)]
+    pub sources: Vec<String>,
+    /// Where they go to: DEVICE or DEVICE#/folder
+    #[arg(value_name = "DEVICE")]
+    pub device: String,
     /// Permit writes to the device with this path, serial number, PCI address or socket; may be given again
     #[arg(long, value_name = "PATH|SERIAL|BDF|SOCKET", require_equals = true)]
     pub allow_write: Vec<String>,
@@ -51,9 +54,12 @@ pub struct ExportArgs {
     /// If the catalogue's newest generation is damaged, take the one before: it lacks what the last commit brought
     #[arg(long)]
     pub allow_dirty: bool,
-    /// The folder that files go to; those of the same name are replaced
+    /// The folder that files go to; those that are there with the same contents are left as they are, others are refused
     #[arg(long, value_name = "DIR")]
     pub to: PathBuf,
+    /// Replace files of the same name with other contents
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// `files verify`.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use serde_json::json;
 use warpbell::{Named, Ssd, SsdSource};
 use warpbell_files::catalogue::{File, FormatOptions, Writer};
+use warpbell_files::export::Exported;
 use warpbell_files::import::{Counts, End, ImportOptions};
 use warpbell_files::{Catalogue, Error, OpenOptions};
 use warpbell_hw::Nsid;
@@ -36,10 +37,7 @@ fn print(global: &Global, text: &str, mut document: serde_json::Value, schema: &
 
 /// Runs `import`.
 pub fn import(args: &ImportArgs, global: &Global, stop: &AtomicBool) -> Result<(), Ending> {
-    let Some((device, sources)) = args.paths.split_last() else {
-        return Err(Ending::usage("files import takes sources, and then a device"));
-    };
-    let named: Named = device.parse().map_err(Ending::usage)?;
+    let named: Named = args.device.parse().map_err(Ending::usage)?;
     let folder = named.path.as_deref().unwrap_or_default().trim_matches('/');
     let options = ImportOptions {
         batch_files: args.commit_files,
@@ -47,7 +45,10 @@ pub fn import(args: &ImportArgs, global: &Global, stop: &AtomicBool) -> Result<(
         ..ImportOptions::default()
     };
     // Sources that are wrong are found before the device is touched.
-    let items = warpbell_files::import::plan(sources, folder).map_err(of_source)?;
+    let planned = warpbell_files::import::plan(&args.sources, folder, stop).map_err(of_source)?;
+    let Some(items) = planned else {
+        return Err(Ending::new(INTERRUPTED, "interrupted before anything was written"));
+    };
     let total = items.iter().map(|item| item.size).sum();
     let device = DeviceArgs::of_host(named.clone(), args.allow_write.clone(), args.fault.clone());
     let ssd = open_named(&device, &named.device, Access::Write { nsid: args.nsid })?;
@@ -63,8 +64,11 @@ pub fn import(args: &ImportArgs, global: &Global, stop: &AtomicBool) -> Result<(
     let end = ended.map_err(|error| of(&ssd, error).and(&format!("{there}; run it again to go on")))?;
     let catalogue = writer.catalogue();
     let (count, free) = (catalogue.files().len(), writer.free_bytes());
+    let unchecked = counts.unchecked.load(Ordering::Relaxed);
+    let without =
+        if unchecked == 0 { String::new() } else { format!("; {unchecked} objects without a checksum") };
     let text = format!(
-        "{there}; {count} files in generation {}, {} free\n",
+        "{there}{without}; {count} files in generation {}, {} free\n",
         catalogue.generation(),
         units::bytes(free)
     );
@@ -75,6 +79,7 @@ pub fn import(args: &ImportArgs, global: &Global, stop: &AtomicBool) -> Result<(
         "complete": end == End::Done,
         "written": written,
         "same": same,
+        "without_checksum": unchecked,
         "bytes": counts.bytes.load(Ordering::Relaxed),
         "commits": counts.commits.load(Ordering::Relaxed),
         "files": count,
@@ -181,26 +186,22 @@ pub fn export(args: &ExportArgs, global: &Global, stop: &AtomicBool) -> Result<(
     let (total, done) = (bytes(&files), AtomicU64::new(0));
     let count = || (0, done.load(Ordering::Relaxed));
     let exported = watch("export", Goal::Bytes(total), &count, || {
-        for (index, file) in files.iter().enumerate() {
-            let to = (args.to.as_path(), above);
-            if warpbell_files::export::export(&source, *file, to, &done, stop)?.is_none() {
-                return Ok(index);
-            }
-        }
-        Ok(files.len())
+        let to = (args.to.as_path(), above);
+        warpbell_files::export::export(&source, &files, to, args.force, &done, stop)
     });
-    let exported = exported.map_err(|error| of(&ssd, error))?;
+    let Exported { written, bytes, same, stopped } = exported.map_err(|error| of(&ssd, error))?;
     let to = args.to.display().to_string();
-    let text = format!("{exported} files, {}, to {to}\n", units::bytes(done.load(Ordering::Relaxed)));
+    let text = format!("{written} files, {}, to {to}; {same} were there\n", units::bytes(bytes));
     let document = json!({
         "device": ssd.name().to_string(),
-        "files": exported,
-        "complete": exported == files.len(),
-        "bytes": done.load(Ordering::Relaxed),
+        "files": written,
+        "same": same,
+        "complete": !stopped,
+        "bytes": bytes,
         "to": to,
     });
     print(global, &text, document, EXPORT_SCHEMA)?;
-    if exported < files.len() {
+    if stopped {
         return Err(Ending::new(INTERRUPTED, "interrupted; the files that are there are whole"));
     }
     Ok(())

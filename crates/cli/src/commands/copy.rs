@@ -61,7 +61,8 @@ fn refuse_unlike(args: &ReadArgs, named: &Named) -> Result<(), Ending> {
             (None, None) => Ok(()),
         };
     }
-    let why = "is read by blocks; use --lba and --count, or name a file, as DEVICE#/path";
+    let hint = if named.to_string().contains('#') { ": its path begins with /" } else { "" };
+    let why = &format!("is read by blocks; use --lba and --count, or name a file, as DEVICE#/path{hint}");
     match (args.offset, args.bytes, args.lba) {
         (Some(_), ..) => refuse("--offset", why),
         (_, Some(_), _) => refuse("--bytes", why),

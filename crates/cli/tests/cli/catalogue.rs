@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use warpbell_files::catalogue::File;
 use warpbell_files::{Catalogue, Image, OpenOptions, read_file};
 
-use crate::common::{json, noise, ok, refused, soft_file};
+use crate::common::{json, noise, ok, refused, run, soft_file};
 
 /// A folder with an image of a bare SSD.
 struct Bare {
@@ -95,6 +95,57 @@ fn files_come_in_are_read_and_leave() {
 }
 
 #[test]
+fn an_export_overwrites_nothing_but_on_request() {
+    let bare = Bare::new(8 << 20);
+    bare.put("src/a", b"from the SSD");
+    bare.put("src/d/b", &noise(1, 3_000_000));
+    bare.import(&[]);
+    let (device, to) = (bare.device(), bare.path("out").display().to_string());
+    let export = ["files", "export", &device, "--to", &to, "-o", "json"];
+    let counts = |document: &serde_json::Value| {
+        ["files", "same", "bytes"].map(|name| document[name].as_u64().unwrap())
+    };
+    assert_eq!(counts(&json(&export)), [2, 0, 3_000_012]);
+    let written = |inner: &str| fs::metadata(bare.path(inner)).unwrap().modified().unwrap();
+    let before = written("out/d/b");
+    assert_eq!(counts(&json(&export)), [0, 2, 0]);
+    assert_eq!(written("out/d/b"), before, "it is left as it was");
+    // As long, and longer; and a link, a folder: no file of ours.
+    let own = |data: &'static [u8]| move |path: &Path| fs::write(path, data).unwrap();
+    type Make = Box<dyn Fn(&Path)>;
+    let others: [(Make, &str); 4] = [
+        (Box::new(own(b"of the host!")), "out/a: it is there with other contents; --force replaces it"),
+        (Box::new(own(b"longer than that")), "out/a: it is there with 16 bytes, and would get 12"),
+        (
+            Box::new(|path| std::os::unix::fs::symlink("/dev/null", path).unwrap()),
+            "out/a: it is there, and is no file",
+        ),
+        (Box::new(|path| fs::create_dir(path).unwrap()), "out/a: it is there, and is no file"),
+    ];
+    fs::remove_file(bare.path("out/d/b")).unwrap();
+    for (make, part) in others {
+        let path = bare.path("out/a");
+        fs::remove_file(&path).unwrap();
+        make(&path);
+        let had = fs::symlink_metadata(&path).unwrap();
+        let (code, line) = refused(&export);
+        assert!(code == 3 && line.contains(part), "{line}");
+        let has = fs::symlink_metadata(&path).unwrap();
+        assert_eq!((had.len(), had.file_type()), (has.len(), has.file_type()));
+        assert!(!bare.path("out/d/b").exists(), "nothing is written where one is refused");
+        let forced = run(&[&export[..], &["--force"]].concat());
+        assert_eq!(forced.status.success(), !had.is_dir(), "{}", String::from_utf8_lossy(&forced.stderr));
+        let names: Vec<_> =
+            fs::read_dir(bare.path("out")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert!(names.len() <= 2, "no part of a file is left: {names:?}");
+        if !had.is_dir() {
+            assert_eq!(fs::read(&path).unwrap(), b"from the SSD");
+            fs::remove_file(bare.path("out/d/b")).unwrap();
+        }
+    }
+}
+
+#[test]
 fn damage_is_named_and_nothing_else_is_overwritten() {
     let bare = Bare::new(8 << 20);
     let (device, allow) = (bare.device(), bare.allow());
@@ -171,8 +222,8 @@ fn contents(number: usize, version: u64) -> Vec<u8> {
     data
 }
 
-/// Versions of files that the catalogue of `image` has. Each is whole, and one that its source had.
-fn check(image: &Path, newest: &[u64]) -> BTreeMap<usize, u64> {
+/// The generation of the catalogue of `image`, and versions of files that it has. Each is whole, and one that its source had.
+fn check(image: &Path, newest: &[u64]) -> (u64, BTreeMap<usize, u64>) {
     let image = Image::new(fs::File::open(image).unwrap(), 512).unwrap();
     let catalogue = Catalogue::open(&image, &OpenOptions::default()).expect("a catalogue opens after a kill");
     let read = |(listed, file): (&str, &File)| {
@@ -185,7 +236,7 @@ fn check(image: &Path, newest: &[u64]) -> BTreeMap<usize, u64> {
         assert!(data == contents(number, version), "{listed}");
         (number, version)
     };
-    catalogue.files().map(read).collect()
+    (catalogue.generation(), catalogue.files().map(read).collect())
 }
 
 fn start(bare: &Bare) -> Child {
@@ -212,17 +263,26 @@ fn an_import_that_is_killed_loses_no_file_and_lists_no_half_one() {
     ok(&["files", "import", bare.path("none/first").to_str().unwrap(), &format!("{device}#/00"), &allow]);
     ok(&["files", "rm", &format!("{device}#/00/first"), &allow]);
     let (mut had, mut killed, mut longest) = (BTreeMap::new(), 0, Duration::from_millis(600));
+    let (mut generation, mut in_the_middle) = (check(&bare.image, &newest).0, 0);
     while killed < kills {
         let began = Instant::now();
         let mut child = start(&bare);
         std::thread::sleep(longest.mul_f64(random.random_range(0.0..1.0)));
         child.kill().unwrap();
         let status = child.wait().unwrap();
-        killed += usize::from(!status.success());
+        let (now, has) = check(&bare.image, &newest);
+        let is_all = has.len() == FILES && has.iter().all(|(number, version)| newest[*number] == *version);
         if status.success() {
             longest = longest.min(began.elapsed());
+        } else {
+            killed += 1;
+            in_the_middle += usize::from(now > generation && !is_all);
+            // It had not come to its first commit, or not to its last: an import takes longer than was thought.
+            if now == generation {
+                longest = longest.mul_f64(1.5);
+            }
         }
-        let has = check(&bare.image, &newest);
+        generation = now;
         for (number, version) in &had {
             assert!(has.get(number).is_some_and(|now| now >= version), "{} was lost", name(*number));
         }
@@ -233,8 +293,12 @@ fn an_import_that_is_killed_loses_no_file_and_lists_no_half_one() {
             bare.put(&format!("src/{}", name(number)), &contents(number, newest[number]));
         }
     }
+    println!(
+        "{in_the_middle} of {kills} kills were in the middle of an import, which took {longest:?} at most"
+    );
+    assert!(in_the_middle * 4 >= kills, "{in_the_middle} of {kills} kills were in the middle");
     assert!(start(&bare).wait().unwrap().success());
-    let has = check(&bare.image, &newest);
+    let (_, has) = check(&bare.image, &newest);
     assert!(has.len() == FILES && has.iter().all(|(number, version)| newest[*number] == *version));
     assert_eq!(bare.import(&[])["same"], FILES);
 }

@@ -35,17 +35,7 @@ impl Made {
 
     /// Makes the image again.
     fn mkfs(&self, options: &[&str]) {
-        let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap());
-        let output = Command::new("mkfs.ext4")
-            .args(["-q", "-F", "-d"])
-            .arg(self.root.path().join("tree"))
-            .args(options)
-            .arg(&self.image)
-            .arg("8M")
-            .env("PATH", path)
-            .output()
-            .expect("mkfs.ext4: scripts/setup installs e2fsprogs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        mkfs(&self.root.path().join("tree"), options, &self.image, "8M");
     }
 
     fn source(&self, path: &str) -> Vec<u8> {
@@ -55,6 +45,21 @@ impl Made {
     fn name(&self, path: &str) -> String {
         format!("{}#/{path}", soft_file(&self.image))
     }
+}
+
+/// Makes an image of `size` with what is in `tree`.
+fn mkfs(tree: &Path, options: &[&str], image: &Path, size: &str) {
+    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap());
+    let output = Command::new("mkfs.ext4")
+        .args(["-q", "-F", "-d"])
+        .arg(tree)
+        .args(options)
+        .arg(image)
+        .arg(size)
+        .env("PATH", path)
+        .output()
+        .expect("mkfs.ext4: scripts/setup installs e2fsprogs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]
@@ -388,4 +393,54 @@ fn writing_to_a_file_is_refused_by_name() {
     assert!(tuned.status.success(), "{}", String::from_utf8_lossy(&tuned.stderr));
     let journal = bench("data/a.bin", &[&allow("data/a.bin")]);
     assert!(journal.contains("its default mount options have data=journal"), "{journal}");
+}
+
+#[test]
+fn a_file_of_many_extents_is_digested_by_one_launch() {
+    let root = tempfile::tempdir().unwrap();
+    let image = root.path().join("disk.img");
+    // Each second block of 4 KiB, 16,000 of them, and a block that the file ends in.
+    const EXTENTS: usize = 16_000;
+    let tree = root.path().join("tree");
+    std::fs::create_dir(&tree).unwrap();
+    let file = File::create(tree.join("many")).unwrap();
+    let size = EXTENTS as u64 * 8192 + 1000;
+    file.set_len(size).unwrap();
+    let block = |index: usize| noise(index as u64, 4096);
+    (0..EXTENTS).for_each(|index| file.write_all_at(&block(index), index as u64 * 8192).unwrap());
+    file.write_all_at(&[7; 1000], size - 1000).unwrap();
+    drop(file);
+    mkfs(&tree, &["-b", "4096"], &image, "160M");
+    let name = format!("{}#/many", soft_file(&image));
+    let digest = json(&["digest", &name, "-o", "json"]);
+    let expected = crc32c_bytewise([std::fs::read(tree.join("many")).unwrap()]);
+    assert_eq!(digest["crc32c"], format!("{expected:08x}"));
+    assert_eq!(digest["file"]["hole_bytes"].as_u64(), Some(EXTENTS as u64 * 4096));
+    assert!(digest["file"]["extents"].as_u64().unwrap() > 10_000, "{digest}");
+    // What no read gives is told by its place.
+    let stat = json(&["files", "stat", &name, "-o", "json"]);
+    let at = stat["extents"][5000]["at"].as_u64().unwrap();
+    let plan = root.path().join("plan.toml");
+    let fault = format!(
+        "[[fault]]\nkind = \"fail\"\nstatus = \"Unrecovered Read Error\"\nopcode = \"read\"\nlba = {}\ncount = 1\n",
+        at / 512
+    );
+    std::fs::write(&plan, fault).unwrap();
+    let (code, line) = refused(&["digest", &name, "--fault", plan.to_str().unwrap()]);
+    assert!(code == 1 && line.contains(&format!("LBA {}", at / 512)), "{line}");
+}
+
+#[test]
+fn a_path_with_a_slash_at_its_end_names_a_folder() {
+    let made = Made::new();
+    for command in [&["read"][..], &["digest"], &["files", "stat"], &["files", "ls"]] {
+        let (code, line) = refused(&[command, &[&made.name("data/one/")]].concat());
+        assert!(
+            code == 2 && line.contains("/data/one/: it is a file, and what ends with / names a folder"),
+            "{line}"
+        );
+    }
+    assert!(ok(&["files", "ls", &made.name("data/")]).contains("a.bin"));
+    let (code, line) = refused(&["read", &format!("{}#data/one", soft_file(&made.image))]);
+    assert!(code == 2 && line.contains("or name a file, as DEVICE#/path: its path begins with /"), "{line}");
 }

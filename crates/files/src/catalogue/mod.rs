@@ -19,6 +19,7 @@ pub(crate) use record::conflict;
 pub use record::{File, Run, check_name};
 pub use writer::{FormatOptions, Incoming, Writer};
 
+use crate::file_system::no_folder;
 use crate::{
     Entry, EntryKind, Error, Extent, FileMap, FileSystem, NamespaceId, OpenOptions, Source, WritableFile,
 };
@@ -90,7 +91,7 @@ impl Catalogue {
     pub fn below(&self, path: &str) -> Result<Vec<(&str, &File)>, Error> {
         let name = path.trim_matches('/');
         if let Some((name, file)) = self.files.get_key_value(name) {
-            return Ok(vec![(name, file)]);
+            return if path.ends_with('/') { Err(no_folder(path)) } else { Ok(vec![(name, file)]) };
         }
         let found: Vec<_> = record::inside(&self.files, name).collect();
         match found.is_empty() && !name.is_empty() {
@@ -189,6 +190,9 @@ impl FileSystem for Catalogue {
         let folder = path.trim_matches('/');
         let file = |name: &str, size| Entry { name: name.to_owned(), kind: EntryKind::File, size };
         if let Some(found) = self.files.get(folder) {
+            if path.ends_with('/') {
+                return Err(no_folder(path));
+            }
             let (_, last) = folder.rsplit_once('/').unwrap_or(("", folder));
             return Ok(vec![file(last, found.size)]);
         }
@@ -210,8 +214,7 @@ impl FileSystem for Catalogue {
     fn file(&self, path: &str) -> Result<FileMap, Error> {
         match self.files.get(path.trim_start_matches('/')) {
             Some(file) => Ok(file.map()?.within(self.namespace.clone())),
-            None if self.below(path).is_ok() => Err(Error::absent(path, "it is a folder, not a file")),
-            None => Err(self.absent(path)),
+            None => self.below(path).and(Err(Error::absent(path, "it is a folder, not a file"))),
         }
     }
 

@@ -51,7 +51,7 @@ impl<'a> Writer<'a> {
     pub fn format(store: &'a dyn Store, options: &FormatOptions) -> Result<Writer<'a>, Error> {
         let header = new_header(store, options)?;
         if !options.force {
-            refuse_other(store)?;
+            refuse_other(store, &header)?;
         }
         // An older header goes first, with the signatures of whatever else was there; then older generations.
         let zeroes = vec![0; AREAS_AT as usize];

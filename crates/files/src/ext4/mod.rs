@@ -6,10 +6,11 @@ mod group;
 mod inode;
 mod superblock;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
+use crate::file_system::no_folder;
 use crate::{Entry, EntryKind, Error, FileMap, FileSystem, OpenOptions, Source, WritableFile, read_file};
 use inode::Inode;
 use superblock::Superblock;
@@ -28,6 +29,8 @@ pub struct Ext4<'a> {
     source: &'a dyn Source,
     superblock: Superblock,
     kept: RefCell<HashMap<u64, Rc<[u8]>>>,
+    /// Blocks that were asked for, kept or not.
+    asked: Cell<u64>,
 }
 
 impl<'a> Ext4<'a> {
@@ -48,7 +51,7 @@ impl<'a> Ext4<'a> {
     /// Features that are not understood and file systems that were not unmounted are refused by name.
     pub fn open(source: &'a dyn Source, options: &OpenOptions) -> Result<Ext4<'a>, Error> {
         let superblock = Superblock::read(source, options)?;
-        Ok(Ext4 { source, superblock, kept: RefCell::default() })
+        Ok(Ext4 { source, superblock, kept: RefCell::default(), asked: Cell::new(0) })
     }
 
     /// Where the bytes of an inode lie.
@@ -59,8 +62,15 @@ impl<'a> Ext4<'a> {
         self.map(&self.inode(number)?)
     }
 
+    /// Blocks of metadata that were asked for since it was opened, whether they were read or kept: the work that it cost.
+    #[doc(hidden)]
+    pub fn blocks_asked(&self) -> u64 {
+        self.asked.get()
+    }
+
     /// A block of metadata.
     fn block(&self, number: u64) -> Result<Rc<[u8]>, Error> {
+        self.asked.set(self.asked.get() + 1);
         let Superblock { block, blocks, .. } = self.superblock;
         if number >= blocks {
             return Err(Error::damaged(format!("ext4 block {number}"), format!("there are {blocks} blocks")));
@@ -89,22 +99,7 @@ impl<'a> Ext4<'a> {
         let mut way = vec![self.inode(ROOT)?];
         let mut links = 0;
         while let Some(part) = rest.pop_front() {
-            let Some(folder) = way.last() else { break };
-            if folder.kind() != EntryKind::Directory {
-                return Err(absent(format!("what stands before {} is no folder", shown(&part))));
-            }
-            match &part[..] {
-                b"." => continue,
-                b".." => {
-                    way.truncate((way.len() - 1).max(1));
-                    continue;
-                }
-                _ => {}
-            }
-            let same = |entry: directory::Name<'_>| Ok((entry.name == part).then_some(entry.inode));
-            let number = self.names(folder, same)?;
-            let number = number.ok_or_else(|| absent(format!("there is no {}", shown(&part))))?;
-            let inode = self.inode(number)?;
+            let Some(inode) = self.step(path, &mut way, &part)? else { continue };
             if inode.kind() != EntryKind::Symlink {
                 way.push(inode);
                 continue;
@@ -119,7 +114,33 @@ impl<'a> Ext4<'a> {
             }
             parts(&target).collect::<Vec<_>>().into_iter().rev().for_each(|part| rest.push_front(part));
         }
-        way.pop().ok_or_else(|| absent("it leads nowhere".to_owned()))
+        match way.pop() {
+            Some(inode) if inode.kind() != EntryKind::Directory && path.ends_with('/') => {
+                Err(no_folder(path))
+            }
+            found => found.ok_or_else(|| absent("it leads nowhere".to_owned())),
+        }
+    }
+
+    /// What `part` names in the folder at the end of `way`; `None`: the way itself says it.
+    fn step(&self, path: &str, way: &mut Vec<Inode>, part: &[u8]) -> Result<Option<Inode>, Error> {
+        let absent = |reason: String| Error::absent(path, reason);
+        let Some(folder) = way.last() else { return Ok(None) };
+        if folder.kind() != EntryKind::Directory {
+            return Err(absent(format!("what stands before {} is no folder", shown(part))));
+        }
+        match part {
+            b"." => return Ok(None),
+            b".." => {
+                way.truncate((way.len() - 1).max(1));
+                return Ok(None);
+            }
+            _ => {}
+        }
+        let same = |entry: directory::Name<'_>| Ok((entry.name == part).then_some(entry.inode));
+        let number = self.names(folder, same)?;
+        let number = number.ok_or_else(|| absent(format!("there is no {}", shown(part))))?;
+        Ok(Some(self.inode(number)?))
     }
 
     /// Where a symbolic link leads.

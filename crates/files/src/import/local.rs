@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::{Failure, Item, Known, Message, Out, PIECE, Place};
@@ -89,27 +90,67 @@ fn pieces(
     mut each: impl FnMut(Vec<u8>, bool) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let mut file = File::open(path).map_err(|error| failed(path, error))?;
+    let before = Stamp::of(&file).map_err(|error| failed(path, error))?;
     let mut left = size;
     loop {
         let mut data = vec![0; left.min(PIECE as u64) as usize];
         match file.read_exact(&mut data) {
             Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-                return Err(changed(path, size).into());
+                return Err(cut(path, size).into());
             }
             read => read.map_err(|error| failed(path, error))?,
         }
         left -= data.len() as u64;
         if left == 0 && file.read(&mut [0]).map_err(|error| failed(path, error))? > 0 {
-            return Err(changed(path, size).into());
+            return Err(cut(path, size).into());
         }
-        each(data, left == 0)?;
         if left == 0 {
-            return Ok(());
+            // Before the last piece is handed on: without it the file does not come in.
+            let after = Stamp::of(&file).map_err(|error| failed(path, error))?;
+            before.compare(&after).map_err(|reason| Error::refused(path.display().to_string(), reason))?;
+            return each(data, true);
         }
+        each(data, false)?;
     }
 }
 
-fn changed(path: &Path, size: u64) -> Error {
+/// What a write to a file changes, times in seconds and nanoseconds.
+#[derive(Debug, PartialEq, Eq)]
+struct Stamp {
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(file: &File) -> std::io::Result<Stamp> {
+        let meta = file.metadata()?;
+        Ok(Stamp {
+            inode: meta.ino(),
+            size: meta.len(),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+            changed: (meta.ctime(), meta.ctime_nsec()),
+        })
+    }
+
+    /// Which of it has changed.
+    fn compare(&self, after: &Stamp) -> Result<(), String> {
+        let time = |(seconds, nanoseconds)| format!("{seconds}.{nanoseconds:09}");
+        let what = if self.size != after.size {
+            format!("size {} → {}", self.size, after.size)
+        } else if self.modified != after.modified {
+            format!("written at {} → {}", time(self.modified), time(after.modified))
+        } else if self != after {
+            format!("its inode changed at {} → {}", time(self.changed), time(after.changed))
+        } else {
+            return Ok(());
+        };
+        Err(format!("it changed while it was read: {what}; import it again when nobody writes it"))
+    }
+}
+
+fn cut(path: &Path, size: u64) -> Error {
     let reason = format!("it had {size} bytes, and has not any more: it is written while it is read");
     Error::refused(path.display().to_string(), reason)
 }
@@ -118,5 +159,51 @@ fn failed(path: &Path, error: std::io::Error) -> Error {
     match error.kind() {
         std::io::ErrorKind::NotFound => Error::absent(path.display().to_string(), error.to_string()),
         _ => Error::file("reading", path, error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    /// What reading a file says to whose first piece `change` is done.
+    fn read_while(change: impl Fn(&File)) -> Result<u64, String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(3 << 20).unwrap();
+        let mut seen = 0;
+        let read = pieces(file.path(), 3 << 20, |data, _| {
+            if seen == 0 {
+                // The clock of files ticks by a few milliseconds.
+                std::thread::sleep(std::time::Duration::from_millis(30));
+                change(file.as_file());
+            }
+            seen += data.len() as u64;
+            Ok(())
+        });
+        match read {
+            Ok(()) => Ok(seen),
+            Err(Failure::Source(error)) => {
+                assert!(seen < 3 << 20, "its last piece was handed on");
+                Err(error.to_string())
+            }
+            Err(Failure::Gone) => panic!("nobody has gone"),
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_written_while_it_is_read_is_refused() {
+        assert_eq!(read_while(|_| ()), Ok(3 << 20));
+        // As long as before, behind and before what was read.
+        for at in [0, 2 << 20] {
+            let line = read_while(|file| file.write_all_at(b"new", at).unwrap()).unwrap_err();
+            assert!(line.contains("it changed while it was read: written at"), "{line}");
+        }
+        let line = read_while(|file| file.set_len(2 << 20).unwrap()).unwrap_err();
+        assert!(line.contains("it had 3145728 bytes, and has not any more"), "{line}");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        let line = read_while(|file| file.set_permissions(Clone::clone(&mode)).unwrap()).unwrap_err();
+        assert!(line.contains("its inode changed at"), "{line}");
     }
 }

@@ -7,8 +7,9 @@ mod object;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
-use crossbeam::channel::{Receiver, Sender, bounded};
+use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
 use crate::catalogue::{Writer, both, check_name, conflict};
 use crate::{Catalogue, Error};
@@ -17,6 +18,8 @@ use crate::{Catalogue, Error};
 const WAITING: usize = 8;
 /// Bytes that are read of a file at once.
 const PIECE: usize = 1 << 20;
+/// Between two looks at the wish to stop, where nothing comes.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// A file that is to come in.
 #[derive(Debug)]
@@ -45,7 +48,7 @@ pub struct ImportOptions {
     pub batch_files: u64,
     /// The bytes.
     pub batch_bytes: u64,
-    /// Compare objects with their ETag, where that looks like an MD5.
+    /// Compare objects with their ETag, where that is an MD5 of their bytes or of their parts.
     pub check_etag: bool,
 }
 
@@ -64,6 +67,8 @@ pub struct Counts {
     pub same: AtomicU64,
     /// Bytes of both.
     pub bytes: AtomicU64,
+    /// Objects whose bytes were compared with nothing that their storage says of them.
+    pub unchecked: AtomicU64,
     /// Commits.
     pub commits: AtomicU64,
 }
@@ -78,16 +83,18 @@ pub enum End {
 }
 
 /// Finds what `sources` name: files, folders, and `s3://bucket/prefix`. The names in the catalogue begin with `folder`.
+/// `None`: `stop` was set before all was found.
 ///
 /// # Errors
 /// A source that cannot be read or has nothing in it, a name that a catalogue cannot have, or a name twice.
-pub fn plan(sources: &[String], folder: &str) -> Result<Vec<Item>, Error> {
+pub fn plan(sources: &[String], folder: &str, stop: &AtomicBool) -> Result<Option<Vec<Item>>, Error> {
     let mut all = BTreeMap::new();
     for source in sources {
         let found = match source.strip_prefix("s3://") {
-            Some(rest) => objects(source, rest)?,
-            None => local::find(source)?,
+            Some(rest) => objects(source, rest, stop)?,
+            None => Some(local::find(source)?),
         };
+        let Some(found) = found else { return Ok(None) };
         if found.is_empty() {
             return Err(Error::absent(source, "there is no file in it"));
         }
@@ -106,16 +113,16 @@ pub fn plan(sources: &[String], folder: &str) -> Result<Vec<Item>, Error> {
             all.insert(item.name.clone(), item);
         }
     }
-    Ok(all.into_values().collect())
+    Ok(Some(all.into_values().collect()))
 }
 
 #[cfg(feature = "s3")]
-fn objects(_source: &str, rest: &str) -> Result<Vec<Item>, Error> {
-    object::find(rest)
+fn objects(_source: &str, rest: &str, stop: &AtomicBool) -> Result<Option<Vec<Item>>, Error> {
+    object::find(rest, stop)
 }
 
 #[cfg(not(feature = "s3"))]
-fn objects(source: &str, _rest: &str) -> Result<Vec<Item>, Error> {
+fn objects(source: &str, _rest: &str, _stop: &AtomicBool) -> Result<Option<Vec<Item>>, Error> {
     Err(Error::refused(source, "this build reads no object storage: it lacks the feature s3"))
 }
 
@@ -136,6 +143,8 @@ struct Gone;
 struct Out<'a> {
     sender: Sender<Message>,
     stop: &'a AtomicBool,
+    #[cfg(feature = "s3")]
+    unchecked: &'a AtomicU64,
 }
 
 impl Out<'_> {
@@ -167,7 +176,12 @@ pub fn import(
     std::thread::scope(|scope| {
         let (sender, receiver) = bounded(WAITING);
         scope.spawn(|| {
-            let out = Out { sender, stop };
+            let out = Out {
+                sender,
+                stop,
+                #[cfg(feature = "s3")]
+                unchecked: &counts.unchecked,
+            };
             if let Err(Failure::Source(error)) = read_all(items, &known, options, &out) {
                 // Without a receiver nobody needs the reason.
                 let _ = out.sender.send(Message::Failed(error));
@@ -231,6 +245,18 @@ fn read_all(items: &[Item], known: &[Known], options: &ImportOptions, out: &Out<
     Ok(())
 }
 
+/// What the reader says next; `None`: it has ended, or `stop` was set while nothing came.
+fn receive(receiver: &Receiver<Message>, stop: &AtomicBool) -> Option<Message> {
+    loop {
+        match receiver.recv_timeout(LOOK) {
+            Ok(message) => return Some(message),
+            Err(RecvTimeoutError::Disconnected) => return None,
+            Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => return None,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+}
+
 /// The writing side.
 struct Taking<'t, 'a> {
     writer: &'t mut Writer<'a>,
@@ -247,18 +273,18 @@ impl Taking<'_, '_> {
     fn all(&mut self, receiver: &Receiver<Message>) -> Result<End, Error> {
         let mut left = self.items.len();
         while left > 0 {
-            match receiver.recv() {
-                Ok(Message::Same(index)) => {
+            match receive(receiver, self.stop) {
+                Some(Message::Same(index)) => {
                     self.counts.same.fetch_add(1, Ordering::Relaxed);
                     self.counts.bytes.fetch_add(self.items[index].size, Ordering::Relaxed);
                 }
-                Ok(Message::Piece { index, data, last }) => {
+                Some(Message::Piece { index, data, last }) => {
                     if self.file(index, (data, last), receiver)? == End::Stopped {
                         return Ok(End::Stopped);
                     }
                 }
-                Ok(Message::Failed(error)) => return Err(error),
-                Err(_) => return Ok(End::Stopped),
+                Some(Message::Failed(error)) => return Err(error),
+                None => return Ok(End::Stopped),
             }
             left -= 1;
             if self.stop.load(Ordering::Relaxed) && left > 0 {
@@ -284,11 +310,11 @@ impl Taking<'_, '_> {
             if last {
                 break;
             }
-            (data, last) = match receiver.recv() {
-                Ok(Message::Piece { data, last, .. }) => (data, last),
-                Ok(Message::Failed(error)) => return Err(error),
+            (data, last) = match receive(receiver, self.stop) {
+                Some(Message::Piece { data, last, .. }) => (data, last),
+                Some(Message::Failed(error)) => return Err(error),
                 // The reader sends a file's pieces one after another.
-                Ok(Message::Same(_)) | Err(_) => return Ok(End::Stopped),
+                Some(Message::Same(_)) | None => return Ok(End::Stopped),
             };
         }
         incoming.finish(&item.origin)?;
@@ -307,5 +333,27 @@ impl Taking<'_, '_> {
             (self.files, self.bytes) = (0, 0);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stop_is_heard_while_nothing_comes() {
+        let (sender, receiver) = bounded(1);
+        let stop = AtomicBool::new(false);
+        sender.send(Message::Same(3)).unwrap();
+        assert!(matches!(receive(&receiver, &stop), Some(Message::Same(3))));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(2 * LOOK);
+                stop.store(true, Ordering::Relaxed);
+            });
+            // The sender lives and sends nothing.
+            assert!(receive(&receiver, &stop).is_none());
+        });
+        assert!(stop.load(Ordering::Relaxed), "not before it was asked to");
     }
 }

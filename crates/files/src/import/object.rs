@@ -1,19 +1,22 @@
 //! Objects of S3 and what speaks its protocol.
 
+mod etag;
+
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use md5::{Digest, Md5};
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::path::Path;
 use object_store::{Error as StoreError, GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig};
 
-use super::{Failure, Item, Message, Out, Place};
+use super::{Failure, Item, LOOK, Message, Out, Place};
 use crate::Error;
 use crate::catalogue::ORIGIN_MAX;
+use etag::{Sums, Verdict};
 
 /// Bytes of a request at most: a larger object comes in several at once.
 const PART: u64 = 8 << 20;
@@ -43,8 +46,8 @@ impl Object {
     }
 }
 
-/// What `bucket/prefix` names: one object, or all whose keys begin with `prefix/`.
-pub fn find(rest: &str) -> Result<Vec<Item>, Error> {
+/// What `bucket/prefix` names: one object, or all whose keys begin with `prefix/`. `None`: `stop` was set.
+pub fn find(rest: &str, stop: &AtomicBool) -> Result<Option<Vec<Item>>, Error> {
     let (name, prefix) = rest.split_once('/').unwrap_or((rest, ""));
     let url = format!("s3://{rest}");
     if name.is_empty() {
@@ -56,7 +59,7 @@ pub fn find(rest: &str) -> Result<Vec<Item>, Error> {
     }
     let prefix = Path::parse(prefix.trim_end_matches('/')).map_err(|error| failed(&url, &error.into()))?;
     let bucket = bucket(name).map_err(|error| failed(&url, &error))?;
-    let listed = runtime()?.block_on(async {
+    let listing = async {
         if prefix.parts_count() > 0 && !rest.ends_with('/') {
             match bucket.store.head(&prefix).await {
                 Ok(meta) => return Ok(vec![meta]),
@@ -65,7 +68,8 @@ pub fn find(rest: &str) -> Result<Vec<Item>, Error> {
             }
         }
         bucket.store.list(Some(&prefix)).try_collect().await
-    });
+    };
+    let Some(listed) = run(until_stopped(listing, stop))? else { return Ok(None) };
     let listed: Vec<ObjectMeta> = listed.map_err(|error| failed(&url, &error))?;
     let markers = markers(&listed, &prefix, rest.ends_with('/'));
     let objects = listed.into_iter().filter(|meta| !markers.contains(&meta.location));
@@ -75,7 +79,7 @@ pub fn find(rest: &str) -> Result<Vec<Item>, Error> {
             let limit = format!("{} has more than {ORIGIN_MAX} bytes in ETag and time", item.name);
             Err(Error::Argument { object: "origin", value: item.origin.clone(), limit })
         }
-        None => Ok(items),
+        None => Ok(Some(items)),
     }
 }
 
@@ -105,9 +109,26 @@ fn bucket(name: &str) -> Result<Arc<Bucket>, StoreError> {
     Ok(Arc::new(Bucket { name: name.to_owned(), store }))
 }
 
-fn runtime() -> Result<tokio::runtime::Runtime, Error> {
+/// Runs `work` on this thread. Names that are still looked up then are not waited for.
+fn run<T>(work: impl Future<Output = T>) -> Result<T, Error> {
     let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    built.map_err(|error| Error::refused("object storage", format!("no event loop: {error}")))
+    let runtime =
+        built.map_err(|error| Error::refused("object storage", format!("no event loop: {error}")))?;
+    let done = runtime.block_on(work);
+    runtime.shutdown_background();
+    Ok(done)
+}
+
+/// What `work` comes to; `None`: `stop` was set before.
+async fn until_stopped<T>(work: impl Future<Output = T>, stop: &AtomicBool) -> Option<T> {
+    let mut work = std::pin::pin!(work);
+    loop {
+        match tokio::time::timeout(LOOK, &mut work).await {
+            Ok(done) => return Some(done),
+            Err(_) if stop.load(Ordering::Relaxed) => return None,
+            Err(_) => {}
+        }
+    }
 }
 
 fn item(bucket: &Arc<Bucket>, prefix: &Path, meta: ObjectMeta) -> Item {
@@ -135,7 +156,7 @@ pub fn read(objects: &[(usize, u64, &Object)], check_etag: bool, out: &Out<'_>) 
     if objects.is_empty() {
         return Ok(());
     }
-    runtime()?.block_on(async {
+    run(async {
         let parts = objects.iter().flat_map(|(index, size, object)| parts(*index, *size, object));
         let mut arriving = stream::iter(parts)
             .map(|part| async move {
@@ -143,19 +164,22 @@ pub fn read(objects: &[(usize, u64, &Object)], check_etag: bool, out: &Out<'_>) 
                 data.map(|data| (part, data))
             })
             .buffered(AT_ONCE);
-        let mut sum = Md5::new();
-        while let Some(arrived) = arriving.next().await {
+        let mut sums = None;
+        while let Some(arrived) = until_stopped(arriving.next(), out.stop).await.ok_or(Failure::Gone)? {
             let (part, data) = arrived?;
-            if check_etag {
-                sum.update(&data);
-                if part.last {
-                    compare(part.object, part.range.end, &sum.finalize_reset())?;
-                }
+            let etag = part.object.meta.e_tag.as_deref().filter(|_| check_etag);
+            let of_object = sums.get_or_insert_with(|| Sums::new(etag, part.object.meta.size));
+            of_object.update(&data);
+            if part.last
+                && let Some(of_object) = sums.take()
+                && compare(part.object, of_object)? == Verdict::Unknown
+            {
+                out.unchecked.fetch_add(1, Ordering::Relaxed);
             }
             out.send(Message::Piece { index: part.index, data, last: part.last })?;
         }
         Ok(())
-    })
+    })?
 }
 
 fn parts(index: usize, size: u64, object: &Object) -> impl Iterator<Item = Part<'_>> {
@@ -218,21 +242,20 @@ async fn fetch_more(object: &Object, range: Range<u64>, data: &mut Vec<u8>) -> R
     Ok(())
 }
 
-/// Compares what came with the ETag: the MD5 of objects that were written in one request.
-fn compare(object: &Object, size: u64, sum: &[u8]) -> Result<(), Error> {
-    let Some(etag) = object.meta.e_tag.as_deref().map(|etag| etag.trim_matches('"')) else { return Ok(()) };
-    if etag.len() != 32 || !etag.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Ok(());
+/// Compares what came with the ETag.
+fn compare(object: &Object, sums: Sums) -> Result<Verdict, Error> {
+    let (size, etag) = (object.meta.size, object.meta.e_tag.as_deref().unwrap_or_default());
+    match sums.verdict() {
+        Verdict::Wrong(found) => {
+            let reason = format!(
+                "bytes 0 to {size} have MD5 {found}, and its ETag is {}; if the bucket's own key encrypts it, an ETag is no \
+                 MD5: --no-etag-check",
+                etag.trim_matches('"')
+            );
+            Err(Error::damaged(object.url(), reason))
+        }
+        verdict => Ok(verdict),
     }
-    let found: String = sum.iter().map(|byte| format!("{byte:02x}")).collect();
-    if etag.eq_ignore_ascii_case(&found) {
-        return Ok(());
-    }
-    let reason = format!(
-        "bytes 0 to {size} have MD5 {found}, and its ETag is {etag}; if the bucket's own key encrypts it, an ETag is no MD5: \
-         --no-etag-check"
-    );
-    Err(Error::damaged(object.url(), reason))
 }
 
 fn failed(what: &str, error: &StoreError) -> Error {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Kind, Manifest};
+use crate::file_system::no_folder;
 use crate::{Entry, EntryKind, Error, FileMap, FileSystem, NamespaceId};
 
 /// Symbolic links that one path may lead through, as in Linux.
@@ -121,6 +122,7 @@ impl FileSystem for Captured {
     fn entries(&self, path: &str) -> Result<Vec<Entry>, Error> {
         match self.resolve(path)? {
             (found, Found::Directory) => Ok(self.children(&found)),
+            (_, Found::File(_)) if path.ends_with('/') => Err(no_folder(path)),
             (found, Found::File(map)) => {
                 let name = found.rsplit('/').next().unwrap_or_default().to_owned();
                 Ok(vec![Entry { name, kind: EntryKind::File, size: map.size() }])
@@ -130,6 +132,7 @@ impl FileSystem for Captured {
 
     fn file(&self, path: &str) -> Result<FileMap, Error> {
         match self.resolve(path)? {
+            (_, Found::File(_)) if path.ends_with('/') => Err(no_folder(path)),
             (_, Found::File(map)) => Ok(map.clone().within(self.namespace.clone())),
             (_, Found::Directory) => Err(Error::absent(path, "it is a folder")),
         }

@@ -14,7 +14,17 @@ const OTHERS: [(usize, &[u8], &str); 7] = [
     (510, &[0x55, 0xaa], "partition table"),
     (512, b"LABELONE", "LVM physical volume"),
     (0, b"LUKS\xba\xbe", "LUKS container"),
-    ((4 << 20) - 1, b"x", "data of an unknown kind"),
+    ((4 << 20) - 1, b"x", "data of an unknown kind at byte 4194303"),
+];
+/// Where something may be that the first and last MiB do not show, on 1 GiB: partitions without a table, data of files to come,
+/// and data in the middle that a sample meets.
+const FAR: [(usize, &[u8], usize, &str); 6] = [
+    ((1 << 20) + 1024 + 56, &[0x53, 0xef], 1, "ext4 at byte 1048576"),
+    (63 * 512 + 1024 + 56, &[0x53, 0xef], 1, "ext4 at byte 32256"),
+    (1 << 20, b"XFSB", 1, "XFS at byte 1048576"),
+    (8 << 20, b"LUKS\xba\xbe", 1, "LUKS container at byte 8388608"),
+    ((20 << 20) + 12_345, b"x", 1, "data of an unknown kind at byte 20983865"),
+    (777 << 20, b"data", 1 << 19, "data of an unknown kind at byte 8"),
 ];
 
 #[test]
@@ -29,6 +39,20 @@ fn other_data_is_overwritten_only_on_request() {
         let options = FormatOptions { force: true, ..FormatOptions::default() };
         add(&mut Writer::format(&disk, &options).unwrap(), "a", b"b");
         assert_eq!(open(&disk, &OpenOptions::default()).unwrap().kind(), "catalogue");
+    }
+}
+
+#[test]
+fn what_lies_behind_the_first_mib_is_noticed() {
+    let disk = Disk::new(1 << 30);
+    assert!(Writer::format(&disk, &FormatOptions::default()).is_ok(), "a bare one");
+    for (at, bytes, times, name) in FAR {
+        let disk = Disk::new(1 << 30);
+        let data = bytes.repeat(times);
+        disk.bytes.borrow_mut()[at..at + data.len()].copy_from_slice(&data);
+        let error = Writer::format(&disk, &FormatOptions::default()).err().unwrap().to_string();
+        assert!(error.starts_with(name) && error.contains("--format"), "{name}: {error}");
+        assert!(disk.events.borrow().is_empty(), "{name}");
     }
 }
 

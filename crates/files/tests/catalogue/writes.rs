@@ -129,7 +129,8 @@ fn a_name_that_is_file_and_folder_is_refused_before_anything_is_written() {
     std::fs::create_dir(path("q")).unwrap();
     std::fs::write(path("p/x/y"), b"y").unwrap();
     std::fs::write(path("q/x"), b"x").unwrap();
-    let error = import::plan(&[source("p"), source("q")], "").unwrap_err().to_string();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let error = import::plan(&[source("p"), source("q")], "", &stop).unwrap_err().to_string();
     assert!(error.contains("name x: x/y is there"), "{error}");
     // The same beside what is in the catalogue already.
     let disk = Disk::new(4 << 20);
@@ -137,9 +138,8 @@ fn a_name_that_is_file_and_folder_is_refused_before_anything_is_written() {
     add(&mut writer, "x", b"x");
     writer.commit().unwrap();
     std::fs::write(path("p/a"), b"a").unwrap();
-    let items = import::plan(&[source("p")], "").unwrap();
+    let items = import::plan(&[source("p")], "", &stop).unwrap().unwrap();
     let (options, counts) = (import::ImportOptions::default(), import::Counts::default());
-    let stop = std::sync::atomic::AtomicBool::new(false);
     let error = import::import(&mut writer, &items, &options, &counts, &stop).unwrap_err().to_string();
     assert!(error.contains("name x/y: x is there"), "{error}");
     assert_eq!(writer.catalogue().files().len(), 1);

@@ -34,7 +34,19 @@ impl Gather {
 impl Engine {
     /// Begins all of them: it ends when the last one has, with the first failure.
     pub(crate) fn transfer_all(&self, transfers: Vec<Transfer>) -> Arc<Progress> {
-        let progress = Arc::<Progress>::default();
+        self.begin(transfers, Arc::default())
+    }
+
+    /// The same, with what is done after the last one, before anybody hears of the end; its failure is the request's.
+    pub(crate) fn transfer_all_then(
+        &self,
+        transfers: Vec<Transfer>,
+        last: impl FnOnce() -> Answer<()> + Send + 'static,
+    ) -> Arc<Progress> {
+        self.begin(transfers, Arc::new(Progress::with_last(last)))
+    }
+
+    fn begin(&self, transfers: Vec<Transfer>, progress: Arc<Progress>) -> Arc<Progress> {
         if transfers.is_empty() {
             progress.end(Ok(()));
             return progress;

@@ -10,6 +10,8 @@ use crate::error::{Answer, Failure, Kind};
 
 /// What goes on with the end of a request.
 type Then = Box<dyn FnOnce(Answer<()>) + Send>;
+/// What is part of a request, after its last command.
+type Last = Box<dyn FnOnce() -> Answer<()> + Send>;
 
 /// The end of a request, for those who wait for it.
 #[derive(Default)]
@@ -18,6 +20,7 @@ pub(crate) struct Progress {
     done: AtomicBool,
     answer: Mutex<Option<Answer<()>>>,
     ended: Condvar,
+    last: Mutex<Option<Last>>,
     then: Mutex<Option<Then>>,
 }
 
@@ -27,8 +30,16 @@ impl Progress {
         Progress { then: Mutex::new(Some(Box::new(then))), ..Progress::default() }
     }
 
+    /// With what is done before its end, by the thread that drives the queue then, unless it failed.
+    pub(crate) fn with_last(last: impl FnOnce() -> Answer<()> + Send + 'static) -> Progress {
+        Progress { last: Mutex::new(Some(Box::new(last))), ..Progress::default() }
+    }
+
     /// Ends it. The first end counts.
     pub(crate) fn end(&self, answer: Answer<()>) {
+        // What is not done is let go of, too.
+        let last = self.last.lock().take();
+        let answer = answer.and_then(|()| last.map_or(Ok(()), |last| last()));
         let mut kept = self.answer.lock();
         if kept.is_some() {
             return;

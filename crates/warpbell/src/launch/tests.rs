@@ -4,12 +4,15 @@
 
 use std::path::Path;
 
-use warpbell_kernels::abi::{self, BufferRef, DigestArgs, Mailbox, NamespaceRef, VolumeBufferRef, VolumeRef};
+use warpbell_files::FileMap;
+use warpbell_kernels::abi::{
+    self, BufferRef, DigestArgs, FileRef, Mailbox, NamespaceRef, VolumeBufferRef, VolumeRef,
+};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::{
-    AttachOptions, Attachment, Buffer, Code, CompileOptions, Error, KernelMemory, Launch, Lba, LeaseSpec,
-    OpenOptions, Program, Regions, SharedMemory, Ssd, Target, Volume, VolumeSpec,
+    AttachOptions, Attachment, Buffer, Code, CompileOptions, Error, FileTable, KernelMemory, Launch, Lba,
+    LeaseSpec, OpenOptions, Program, Regions, SharedMemory, Ssd, Target, Volume, VolumeSpec,
 };
 
 const COUNT: &str = "#include <warpbell/warpbell.cuh>
@@ -208,8 +211,8 @@ fn blocks_that_are_to_meet_are_all_there_or_refused() {
 fn digest_args(
     queues: &Attachment,
     buffer: &Buffer,
-    mailbox: &SharedMemory,
-    memory: &KernelMemory,
+    (mailbox, memory): (&SharedMemory, &KernelMemory),
+    table: &FileTable,
 ) -> DigestArgs {
     DigestArgs {
         ns: queues.namespace(),
@@ -218,7 +221,7 @@ fn digest_args(
         results: memory.address(),
         chunks: memory.address() + 4096,
         crc_tables: memory.address() + 8192,
-        bytes: 1 << 20,
+        file: table.reference(queues).unwrap(),
         chunk_blocks: 8,
         ..DigestArgs::new()
     }
@@ -230,8 +233,9 @@ fn our_kernels_reach_memory_of_their_launch_alone() {
     let (mailbox, memory) = (queues.target().shared(4096).unwrap(), queues.target().memory(1 << 20).unwrap());
     mailbox.window().write(0, Mailbox::new().as_bytes()).unwrap();
     let buffer = queues.buffer(32 * 4096).unwrap();
-    let args = digest_args(&queues, &buffer, &mailbox, &memory);
-    let regions = Regions::new().with(&mailbox).with(&memory);
+    let table = FileTable::new(&queues, &FileMap::whole(1 << 20)).unwrap();
+    let args = digest_args(&queues, &buffer, (&mailbox, &memory), &table);
+    let regions = Regions::new().with(&mailbox).with(&memory).with(&table.memory());
     let launch = |args: &DigestArgs| queues.launch("digest", args, regions.clone()).unwrap();
     launch(&args).start().unwrap().join().unwrap();
 
@@ -243,7 +247,10 @@ fn our_kernels_reach_memory_of_their_launch_alone() {
     let elsewhere = queues.target().memory(4096).unwrap();
     assert_eq!(refused(launch(&DigestArgs { results: elsewhere.address(), ..args })), "results");
     assert_eq!(refused(launch(&DigestArgs { mailbox: 0, ..args })), "mailbox");
-    assert_eq!(refused(launch(&DigestArgs { bytes: u64::MAX, ..args })), "chunks");
+    let file = |file| launch(&DigestArgs { file, ..args });
+    assert_eq!(refused(file(FileRef { bytes: u64::MAX, ..args.file })), "chunks");
+    assert_eq!(refused(file(FileRef { extents: elsewhere.address(), ..args.file })), "file.extents");
+    assert_eq!(refused(file(FileRef { bucket_count: 1 << 20, ..args.file })), "file.buckets");
     let more = NamespaceRef { queue_count: 1000, ..args.ns };
     assert_eq!(refused(launch(&DigestArgs { ns: more, ..args })), "ns");
     assert!(launch(&DigestArgs { chunks: 8, ..args }).worker().is_err(), "stepped by hand, too");

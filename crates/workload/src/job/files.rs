@@ -33,7 +33,7 @@ impl NamedFile {
     pub(crate) fn check(&self, limits: &Limits) -> Result<(), JobError> {
         let block = u64::from(limits.block_size);
         let end = limits.blocks.saturating_mul(block);
-        let refused = |reason: String| Err(conflict("device", &self.name, reason));
+        let refused = |reason| Err(JobError::File { name: self.name.clone(), reason });
         for extent in self.map.extents() {
             let (at, bytes) = (extent.at, extent.bytes.min(self.map.size() - extent.offset));
             if !at.is_multiple_of(block) || !extent.offset.is_multiple_of(block) {
@@ -201,7 +201,7 @@ mod tests {
         let file = Some(Arc::new(NamedFile { name: "/odd".to_owned(), map, writable: None }));
         let line = error(&BenchOptions { file, ..options(512) });
         assert!(
-            line.ends_with("byte 0 of it lies at byte 100: both must begin a block of 512 bytes"),
+            line.starts_with("/odd: byte 0 of it lies at byte 100: both must begin a block of 512 bytes"),
             "{line}"
         );
     }
