@@ -19,7 +19,7 @@ fn wrong_flags() {
         (&["bench", SMALL, "--bs", "99999999999999999999"], 2, &["--bs", "18446744073709551615"]),
         (&["bench", SMALL, "--runtime", "3d"], 2, &["--runtime", "3d"]),
         (&["bench", SMALL, "--axis", "bs"], 2, &["--axis", "NAME=VALUE"]),
-        (&["bench", SMALL, "--axis", "size=1,2"], 2, &["--axis size", "iodepth"]),
+        (&["bench", SMALL, "--axis", "sizes=1,2"], 2, &["--axis sizes", "iodepth"]),
         (&["bench", SMALL, "--axis", "iodepth=1,x"], 2, &["--axis iodepth=x"]),
         (&["bench", SMALL, "-o", "xml"], 2, &["xml"]),
         (&["bench", SMALL, "--target", "gpu"], 2, &["--target", "gpu", "cuda:N"]),
