@@ -329,6 +329,50 @@ fn failed(nsid: Nsid, lba: Option<Lba>, status: u32) -> RunError {
 mod tests {
     use super::*;
 
+    fn options(bs: u64) -> DigestOptions {
+        let deadline = Duration::from_secs(1);
+        DigestOptions { nsid: Nsid(1), bs: ByteSize(bs), warps: 1, deadline, file: None }
+    }
+
+    #[test]
+    fn a_chunk_has_bytes_of_one_extent() {
+        let extent = |offset, at, bytes| Extent { offset, at, bytes };
+        // A hole before, one between, extents that touch in the file alone, and a tail.
+        let extents = vec![
+            extent(512, 10_240, 1536),
+            extent(4096, 51_200, 1024),
+            extent(5120, 1024, 1024),
+            extent(8192, 4096, 512),
+        ];
+        let map = FileMap::new(8300, extents).unwrap();
+        let chunked = chunked(&options(1024), (&map, 512)).unwrap();
+        let expected = [
+            extent(0, 10_240, 1536),
+            extent(2048, 51_200, 1024),
+            extent(3072, 1024, 1024),
+            extent(4096, 4096, 512),
+        ];
+        assert_eq!((chunked.extents(), chunked.size()), (&expected[..], 4096 + 108));
+        // The same chunks and holes, as the host puts them together.
+        let (mut read, mut parts) = (Read::default(), Parts::of(&map, 1024).unwrap());
+        let chunks: Vec<u64> = (0..5).map(|_| parts.next_chunk(&mut read)).collect();
+        parts.holes(&mut read);
+        assert_eq!((&chunks[..], read.hole_bytes), (&[1024, 512, 1024, 1024, 108][..], 512 + 2048 + 2048));
+    }
+
+    #[test]
+    fn parts_of_blocks_are_read_at_the_end_alone() {
+        let extents = [(0, 0, 1024), (8192, 8192, 1024)];
+        let extents = extents.map(|(offset, at, bytes)| Extent { offset, at, bytes });
+        let map = FileMap::new(9216, extents.to_vec()).unwrap();
+        assert!(chunked(&options(4096), (&map, 512)).is_ok());
+        let error = chunked(&options(4096), (&map, 4096)).unwrap_err().to_string();
+        assert!(
+            error.ends_with("1024 bytes at offset 0 lie together: must be whole blocks of 4096 bytes"),
+            "{error}"
+        );
+    }
+
     #[test]
     fn zeroes_have_their_checksum() {
         for bytes in [0, 1, 2, 3, 511, 4096, 100_001] {

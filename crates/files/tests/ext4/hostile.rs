@@ -7,8 +7,8 @@ use warpbell_files::{EntryKind, Ext4, FileSystem, OpenOptions, partition, read_f
 use crate::common::{Memory, mkfs, noise};
 use crate::partitions::{gpt, mbr};
 
-/// Blocks of metadata that one image may ask for. Kept ones count: a loop over them reads nothing.
-const BLOCKS_MAX: u64 = 200_000;
+/// Blocks of metadata that one image may ask for: of 2,000 images one took 561. Kept ones count: a loop over them reads nothing.
+const BLOCKS_MAX: u64 = 20_000;
 
 /// Numbers that look random.
 struct Random(u64);
@@ -92,7 +92,7 @@ fn work_is_counted_though_all_blocks_are_kept() {
     while files.blocks_asked() < BLOCKS_MAX {
         files.file("/sub/deep/a").unwrap();
     }
-    assert!(image.reads.get() == reads && asked < BLOCKS_MAX / 1000, "{asked} blocks, {reads} reads");
+    assert!(image.reads.get() == reads && asked < BLOCKS_MAX / 100, "{asked} blocks, {reads} reads");
     let stopped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| refuse_much_work(1, &files)));
     assert!(stopped.is_err(), "a circle is noticed");
 }
