@@ -216,7 +216,7 @@ fn read_cpus(value: &str) -> Result<Vec<usize>, String> {
     if value == OPEN { Ok(Vec::new()) } else { value.split('+').map(read).collect() }
 }
 
-fn show_cpus(value: &Vec<usize>) -> String {
+fn show_cpus(value: &[usize]) -> String {
     if value.is_empty() { OPEN.to_owned() } else { cpu_list(value) }
 }
 
