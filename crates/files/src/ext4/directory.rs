@@ -80,12 +80,15 @@ fn length(entry: &[u8], block: u64) -> usize {
     }
 }
 
-/// Whether the checksum of a folder's block is right: that of entries, or that of an index.
+/// Whether the checksum of a folder's block is right: that of entries, or that of an index. Linux leaves what marks the
+/// first kind of tail in blocks of entries that it makes an index of, so that both are looked at.
 fn is_whole(bytes: &[u8], seed: u32, is_indexed: bool) -> bool {
     let end = bytes.len() - TAIL;
     let tail = &bytes[end..];
-    if le32(tail, 0) == 0 && usize::from(le16(tail, 4)) == TAIL && tail[6] == 0 && tail[7] == TAIL_KIND {
-        return crc(seed, &bytes[..end]) == le32(tail, 8);
+    let of_entries =
+        le32(tail, 0) == 0 && usize::from(le16(tail, 4)) == TAIL && tail[6] == 0 && tail[7] == TAIL_KIND;
+    if of_entries && crc(seed, &bytes[..end]) == le32(tail, 8) {
+        return true;
     }
     is_indexed
         && index(bytes).is_some_and(|(covered, tail)| {
@@ -107,4 +110,39 @@ fn index(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let (limit, count) = (usize::from(le16(bytes, counts)), usize::from(le16(bytes, counts + 2)));
     let tail = bytes.get(counts + 8 * limit..counts + 8 * limit + 8)?;
     (count <= limit).then_some((counts + 8 * count, tail))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEED: u32 = 0x1234_5678;
+
+    /// The root of an index as Linux makes it of a block of entries, whose tail it leaves there.
+    fn root() -> Vec<u8> {
+        let mut block = vec![0; 1024];
+        // "." and "..", then the root's fields, and two entries of 123.
+        block[..12].copy_from_slice(&[12, 0, 0, 0, 12, 0, 1, 2, b'.', 0, 0, 0]);
+        block[12..24].copy_from_slice(&[2, 0, 0, 0, 0xf4, 3, 2, 2, b'.', b'.', 0, 0]);
+        block[28..32].copy_from_slice(&[1, 8, 0, 0]);
+        block[32..36].copy_from_slice(&[123, 0, 2, 0]);
+        block[36..48].copy_from_slice(&[1, 0, 0, 0, 0x18, 0xb7, 0x12, 0x1d, 5, 0, 0, 0]);
+        block[1016..1020].copy_from_slice(&[TAIL as u8, 0, 0, TAIL_KIND]);
+        let sum = crc(crc(crc(SEED, &block[..48]), &block[1016..1020]), &[0; 4]);
+        block[1020..].copy_from_slice(&sum.to_le_bytes());
+        block
+    }
+
+    #[test]
+    fn an_index_may_have_the_tail_of_the_entries_that_were_there() {
+        let block = root();
+        assert!(is_whole(&block, SEED, true));
+        assert!(!is_whole(&block, SEED, false), "a folder without an index has none");
+        assert!(!is_whole(&block, SEED ^ 1, true), "of another folder");
+        for at in [0, 28, 40, 47, 1016, 1020] {
+            let mut damaged = block.clone();
+            damaged[at] ^= 1;
+            assert!(!is_whole(&damaged, SEED, true), "byte {at}");
+        }
+    }
 }
