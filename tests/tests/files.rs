@@ -238,15 +238,15 @@ fn scattered(extents: u64) -> FileMap {
     FileMap::new(extents * 2 * BLOCK - 100, list.collect()).unwrap()
 }
 
-/// Nine extents of a block that begin with the file, and one far behind them: one bucket of the table names nearly all.
+/// Nine extents of two blocks that begin with the file, and one far behind them: one bucket of the table names nearly all.
 fn skewed() -> FileMap {
     let extent = |(index, offset): (u64, u64)| Extent {
         offset: offset * BLOCK,
         at: (90 - 9 * index) * BLOCK,
-        bytes: BLOCK,
+        bytes: 2 * BLOCK,
     };
-    let offsets = (0..9).chain([1000]);
-    FileMap::new(1001 * BLOCK, (0..).zip(offsets).map(extent).collect()).unwrap()
+    let offsets = (0..9).map(|index| 2 * index).chain([1000]);
+    FileMap::new(1002 * BLOCK, (0..).zip(offsets).map(extent).collect()).unwrap()
 }
 
 /// A block, a hole of three, and a block with a tail.
@@ -391,7 +391,7 @@ type Check = fn(&Disk) -> bool;
 /// Switch, and what must fail without the rule.
 const RULES: [(&str, Check); 7] = [
     ("FILE_SEAM_CROSSED", |disk| disk.wrong(&scattered(100), &Reads::new(3 * BLOCK, &[0])).is_empty()),
-    ("FILE_BUCKET_SHORT", |disk| disk.wrong(&skewed(), &Reads::new(BLOCK, &[8 * BLOCK])).is_empty()),
+    ("FILE_BUCKET_SHORT", |disk| disk.wrong(&skewed(), &Reads::new(BLOCK, &[17 * BLOCK])).is_empty()),
     ("FILE_BLOCK_BEFORE", |disk| disk.wrong(&scattered(100), &Reads::new(BLOCK, &[1024])).is_empty()),
     ("FILE_HOLE_KEPT", |disk| disk.wrong(&holed(), &Reads::new(BLOCK, &[2 * BLOCK])).is_empty()),
     ("FILE_TAIL_KEPT", |disk| disk.wrong(&holed(), &Reads::new(BLOCK, &[4 * BLOCK])).is_empty()),
