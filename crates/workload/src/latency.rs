@@ -72,6 +72,17 @@ impl LatencyHistogram {
         })
     }
 
+    /// Several that [`LatencyHistogram::encoded`] made as one; `None` of none.
+    pub fn together<'a>(
+        texts: impl IntoIterator<Item = &'a String>,
+    ) -> Result<Option<LatencyHistogram>, HistogramError> {
+        let mut all: Option<LatencyHistogram> = None;
+        for text in texts {
+            all.get_or_insert_default().merge(&LatencyHistogram::decoded(text)?);
+        }
+        Ok(all)
+    }
+
     /// What [`LatencyHistogram::encoded`] made, also of other bounds.
     pub fn decoded(text: &str) -> Result<LatencyHistogram, HistogramError> {
         let bytes = STANDARD.decode(text)?;

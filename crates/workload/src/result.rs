@@ -323,11 +323,8 @@ pub struct Run {
 impl Run {
     /// Latencies of all its I/Os; empty where they were not recorded.
     pub fn latencies(&self) -> LatencyHistogram {
-        let mut all = LatencyHistogram::new();
-        for text in [&self.read_histogram, &self.write_histogram].into_iter().flatten() {
-            all.merge(&LatencyHistogram::decoded(text).unwrap_or_default());
-        }
-        all
+        let both = [&self.read_histogram, &self.write_histogram];
+        LatencyHistogram::together(both.into_iter().flatten()).ok().flatten().unwrap_or_default()
     }
 
     /// Whether every command succeeded, all data was right and the protocol was kept.

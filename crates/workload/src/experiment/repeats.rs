@@ -80,10 +80,8 @@ fn lacking(repeats: usize) -> impl Fn(&(String, Vec<Row>)) -> Skipped {
 
 /// The median of each figure over the repeats that have it, and the latencies of all.
 fn median_row(name: String, rows: Vec<Row>) -> Row {
-    let mut all = LatencyHistogram::new();
-    for text in rows.iter().filter_map(|row| row.latency_histogram.as_deref()) {
-        all.merge(&LatencyHistogram::decoded(text).unwrap_or_default());
-    }
+    let all = LatencyHistogram::together(rows.iter().filter_map(|row| row.latency_histogram.as_ref()));
+    let latency_histogram = all.expect("rows of this program").and_then(|all| all.encoded());
     let each: Vec<Figures> = rows.into_iter().map(|row| row.figures).collect();
     let mut figures = Figures::default();
     for (key, _) in each.iter().flat_map(Figures::iter) {
@@ -94,7 +92,7 @@ fn median_row(name: String, rows: Vec<Row>) -> Row {
         }
     }
     let iops_interval = median_interval(&values(&each, "iops"));
-    Row { name, figures, iops_interval, latency_histogram: all.encoded(), each }
+    Row { name, figures, iops_interval, latency_histogram, each }
 }
 
 /// A figure in all repeats that have it.

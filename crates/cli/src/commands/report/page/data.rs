@@ -89,10 +89,8 @@ impl Source {
 
 impl Point {
     fn new(name: &str, runs: &[&Run]) -> Result<Point, HistogramError> {
-        let mut latencies = None;
-        for text in runs.iter().flat_map(|run| [&run.read_histogram, &run.write_histogram]).flatten() {
-            latencies.get_or_insert_with(LatencyHistogram::new).merge(&LatencyHistogram::decoded(text)?);
-        }
+        let texts = runs.iter().flat_map(|run| [&run.read_histogram, &run.write_histogram]).flatten();
+        let latencies = LatencyHistogram::together(texts)?;
         let values = name.split_whitespace().filter_map(|pair| pair.split_once('='));
         let values = values.map(|(axis, value)| (axis.to_owned(), value.to_owned())).collect();
         Ok(Point {
