@@ -319,7 +319,14 @@ fn what_is_no_result_is_refused() {
     let (broken, _) = result(&folder, "broken.json", &["--io-limit", "4k"], |report| {
         report["runs"][0]["read_histogram"] = "AAAA".into()
     });
-    assert!(refused(&["report", &broken]).1.contains("a histogram: it is no histogram of HdrHistogram"));
+    let words = "a histogram: it is no histogram of HdrHistogram";
+    assert!(refused(&["report", &broken]).1.contains(words));
+    let device = "soft:size=16m,profile=optane,time=virtual";
+    let mut experiment = json(&["bench", "batching", device, "--runtime", "1ms", "-o", "json"]);
+    experiment["rows"][1]["latency_histogram"] = "AAAA".into();
+    std::fs::write(&file, experiment.to_string()).unwrap();
+    let name = experiment["rows"][1]["name"].as_str().unwrap();
+    assert!(refused(&["report", &file]).1.contains(&format!("{file}: row {name}: {words}")));
     assert!(refused(&["report"]).1.contains("<FILE>"));
 }
 

@@ -41,8 +41,7 @@ pub fn run(args: &ReportArgs, global: &Global) -> Result<(), Ending> {
                 return Err(Ending::usage(format!("{}: it has no row", path.display())));
             }
             Kind::Experiment(report) => {
-                let letter = data::letter(sources.len() + found.len());
-                found.push(Found { letter, name: data::name(path), report: *report });
+                found.push(Found::new(sources.len() + found.len(), path, *report)?);
                 continue;
             }
         };

@@ -1,15 +1,18 @@
 //! Pictures of experiments: a row for each way.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use warpbell_plan::chart::{ChartAxis, Figure, RowMark, Rows, STYLES, bar_swatch, si, swatch};
 use warpbell_plan::escaped;
 use warpbell_workload::{ClockKind, ExperimentReport, LatencyHistogram, Row};
 
 use super::body::{Body, Layout};
+use super::data;
 use super::pictures::cumulated;
 use super::tables::{VIRTUAL, described, made, table};
 use crate::commands::experiment::{cell, heading, host_only};
+use crate::exit::Ending;
 use crate::render;
 
 /// What one file says of an experiment.
@@ -20,12 +23,26 @@ pub struct Found {
     pub name: String,
     /// What is in it.
     pub report: ExperimentReport,
+    /// The latencies of rows that have them, by name.
+    latencies: Vec<(String, LatencyHistogram)>,
 }
 
 /// A model's figure of the same name begins so.
 const MODEL: &str = "expected_";
 
 impl Found {
+    /// The experiment of this file, the `index`th result.
+    pub fn new(index: usize, path: &Path, report: ExperimentReport) -> Result<Found, Ending> {
+        let decoded = |row: &Row| {
+            let text = row.latency_histogram.as_deref()?;
+            Some(LatencyHistogram::decoded(text).map(|latencies| (row.name.clone(), latencies)).map_err(
+                |error| Ending::usage(format!("{}: row {}: a histogram: {error}", path.display(), row.name)),
+            ))
+        };
+        let latencies = report.rows.iter().filter_map(decoded).collect::<Result<_, _>>()?;
+        Ok(Found { letter: data::letter(index), name: data::name(path), report, latencies })
+    }
+
     /// The heading of its section.
     pub fn title(&self) -> String {
         format!("{}: {} ({})", self.letter, self.report.experiment, self.name)
@@ -98,11 +115,7 @@ impl Found {
 
     /// How many I/Os took at most how long.
     fn distributions(&self) -> Vec<Figure> {
-        let known = self.report.rows.iter().filter_map(|row| {
-            let text = row.latency_histogram.as_deref()?;
-            Some((row.name.clone(), LatencyHistogram::decoded(text).ok()?))
-        });
-        cumulated(&self.report.experiment, &known.collect::<Vec<_>>())
+        cumulated(&self.report.experiment, &self.latencies)
     }
 
     /// The rows that have one of these figures.
