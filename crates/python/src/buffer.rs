@@ -326,7 +326,7 @@ impl BufferCore {
     }
 
     /// Bytes of the mapped memory before the first of its own.
-    fn skip(&self, memory: &warpbell::Buffer) -> usize {
+    pub(crate) fn skip(&self, memory: &warpbell::Buffer) -> usize {
         (self.reference.data - memory.as_ref().data) as usize
     }
 

@@ -56,9 +56,10 @@ impl Lease {
     }
 
     /// Lets go of the lease; a second call does nothing.
-    fn close(&self) -> PyResult<()> {
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.core.queues.ssd.check_home()?;
-        drop(self.core.state.write().take());
+        // A launch over it that begins now is waited for.
+        py.detach(|| drop(self.core.state.write().take()));
         Ok(())
     }
 
@@ -68,8 +69,8 @@ impl Lease {
     }
 
     #[pyo3(signature = (*exception))]
-    fn __exit__(&self, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
-        at_exit(exception, self.close())
+    fn __exit__(&self, py: Python<'_>, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        at_exit(exception, self.close(py))
     }
 
     fn __warpbell_reference__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
@@ -91,14 +92,29 @@ impl Queues {
         buffer: Option<&Bound<'_, Buffer>>,
     ) -> PyResult<Lease> {
         let lbas = range("lbas", lbas)?.map(|lbas| Lba(lbas.start)..Lba(lbas.end));
-        let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-        let queues = range("queues", queues)?.map(|queues| narrow(queues.start)..narrow(queues.end));
-        let memory = buffer.map(|buffer| buffer.get().core.memory()).transpose()?;
-        let spec = LeaseSpec::new().lbas(lbas).read_only(read_only).queues(queues).buffer(memory.as_ref());
+        let queues = range("queues", queues)?.map(numbers_of_queues).transpose()?;
+        let (memory, bytes) = match buffer {
+            None => (None, None),
+            Some(buffer) => {
+                let core = &buffer.get().core;
+                let memory = core.memory()?;
+                let first = core.skip(&memory) as u64;
+                (Some(memory), Some(first..first + core.nbytes()))
+            }
+        };
+        let spec = LeaseSpec::new().lbas(lbas).read_only(read_only).queues(queues);
+        let spec = spec.buffer(memory.as_ref()).buffer_bytes(bytes);
         let lease = self.core.with(|attached| Ok((attached.attachment.lease(&spec)?, self.core.user())))?;
         let core = LeaseCore { queues: self.core.clone(), state: RwLock::new(Some(lease)) };
         Ok(Lease { core: Own::new(Arc::new(core)) })
     }
+}
+
+fn numbers_of_queues(queues: Range<u64>) -> Answer<Range<u32>> {
+    let number = |number: u64| {
+        u32::try_from(number).map_err(|_| Failure::argument("queues", number, "must be below 2^32"))
+    };
+    Ok(number(queues.start)?..number(queues.end)?)
 }
 
 /// Two numbers: from the first to before the second.

@@ -27,6 +27,8 @@ pub(crate) struct QueuesCore {
     pub(crate) target: Target,
     /// None once they were closed.
     state: RwLock<Option<Attached>>,
+    /// Held while they are deleted, which takes the SSD's time: `state` is not, as calls that hold the interpreter read it.
+    closing: Mutex<()>,
     /// Memory that kernels were handed: a command that timed out may use it as long as there are queues.
     handed: Mutex<Vec<warpbell::Buffer>>,
     launches: Mutex<Vec<Weak<LaunchCore>>>,
@@ -58,7 +60,8 @@ impl QueuesCore {
         let (handed, launches, users) = (Mutex::default(), Mutex::default(), Mutex::default());
         let target = attachment.target().target();
         let state = RwLock::new(Some(Attached { attachment, mailbox }));
-        let core = QueuesCore { ssd: ssd.clone(), target, state, handed, launches, users };
+        let closing = Mutex::default();
+        let core = QueuesCore { ssd: ssd.clone(), target, state, closing, handed, launches, users };
         let core = Arc::new(core);
         // Dropped where the SSD was closed meanwhile.
         ssd.add_queues(&core)?;
@@ -92,8 +95,12 @@ impl QueuesCore {
 
     /// Lets go of the memory of a buffer of theirs. An error where a command may still use it: then they keep it.
     pub(crate) fn release(&self, memory: &warpbell::Buffer) -> Result<(), warpbell::Error> {
-        let state = self.state.read_recursive();
-        state.as_ref().map_or(Ok(()), |attached| attached.attachment.release(memory))
+        if let Some(attached) = self.state.read_recursive().as_ref() {
+            return attached.attachment.release(memory);
+        }
+        // Not let go of before they are deleted.
+        drop(self.closing.lock());
+        Ok(())
     }
 
     pub(crate) fn add_launch(&self, launch: &Arc<LaunchCore>) {
@@ -124,6 +131,7 @@ impl QueuesCore {
 
     pub(crate) fn close(&self) -> Answer<()> {
         self.ssd.check_home()?;
+        let _turn = self.closing.lock();
         let mut state = self.state.write();
         if state.is_none() {
             return Ok(());
@@ -137,11 +145,12 @@ impl QueuesCore {
             let text = format!("{self}: {users} leases or volumes of them are open: close them first");
             return Err(Failure::new(Kind::Busy, text));
         }
+        let attached = state.take();
+        drop(state);
         // Launches have ended, and let go of what they kept.
         let launches: Vec<_> = self.launches.lock().drain(..).filter_map(|launch| launch.upgrade()).collect();
         launches.iter().for_each(|launch| launch.forget());
-        let closed = state.take().map_or(Ok(()), |attached| attached.attachment.close());
-        drop(state);
+        let closed = attached.map_or(Ok(()), |attached| attached.attachment.close());
         let handed = std::mem::take(&mut *self.handed.lock());
         if let (Err(_), Ok(open)) = (&closed, self.ssd.open()) {
             open.ssd.controller().keep_until_disabled(handed);

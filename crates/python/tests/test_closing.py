@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import gc
 import pathlib
+import threading
+import time
 import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -217,3 +219,22 @@ def test_memory_stays_that_a_command_without_an_end_may_use(program: warpbell.Pr
         ssd.attach().close()
         gc.collect()
         assert gone() is None
+
+
+def test_the_interpreter_goes_on_while_queues_are_deleted(tmp_path: pathlib.Path) -> None:
+    plan = tmp_path / "plan.toml"
+    plan.write_text('[[fault]]\nkind = "delay"\nby = "2s"\nadmin = "delete_i/o_submission_queue"\n')
+    with warpbell.open(f"soft:size=1m,faults={plan}") as ssd:
+        queues = ssd.attach()
+        buffer = queues.buffer(4096)
+        begin = time.monotonic()
+        closing = threading.Thread(target=queues.close)
+        closing.start()
+        while not queues.closed:
+            time.sleep(0.001)
+        with pytest.raises(warpbell.ClosedError):
+            queues.stop()
+        assert time.monotonic() - begin < 1.5, "calls wait for the SSD to delete the queues"
+        buffer.close()
+        assert time.monotonic() - begin >= 2.0, "memory of queues that were not deleted yet was let go of"
+        closing.join()

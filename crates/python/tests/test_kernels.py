@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import pathlib
+import struct
 import shutil
 import threading
 
@@ -198,6 +199,17 @@ def test_a_lease_limits_what_a_kernel_reads(ssd: warpbell.Ssd, program: warpbell
     with pytest.raises(warpbell.ArgumentError, match="^lease of LBAs 5..5: must begin before it ends$"):
         queues.lease((5, 5))
     queues.close()
+
+
+def test_a_lease_of_a_registered_array_is_of_no_byte_beside_it(ssd: warpbell.Ssd) -> None:
+    with ssd.attach() as queues:
+        part = queues.register(numpy.zeros(4096, "u1")[1024:1536])
+        iova = struct.unpack("<6Q", part.__warpbell_reference__())[2]
+        with queues.lease(buffer=part) as lease:
+            allowed = struct.pack("<2Q", iova, iova + 512)
+            assert allowed in lease.__warpbell_reference__(), "the first IOVA, and the one behind the last"
+        with pytest.raises(warpbell.ArgumentError, match="^queues 1099511627776: must be below 2\\^32$"):
+            queues.lease(queues=(0, 1 << 40))
 
 
 def test_references_of_other_queues_are_refused(ssd: warpbell.Ssd, program: warpbell.Program) -> None:

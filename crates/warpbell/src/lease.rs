@@ -26,6 +26,9 @@ warpbell_hw::options! {
         pub queues: Option<Range<u32>>,
         /// The only buffer that commands may move data to and from: one of the attachment's.
         pub buffer: Option<&'a Buffer>,
+        /// Bytes of `buffer` that they may move alone, counted from its first: of memory that was registered, whose pages
+        /// hold more. None: all of them.
+        pub buffer_bytes: Option<Range<u64>>,
     }
 }
 
@@ -93,7 +96,13 @@ impl Lease {
             self.take_queues(queues.clone());
         }
         if let Some(buffer) = spec.buffer {
-            self.take_buffer(buffer, giver)?;
+            self.take_buffer(buffer, spec.buffer_bytes.clone(), giver)?;
+        } else if let Some(bytes) = &spec.buffer_bytes {
+            return Err(Error::Argument {
+                object: "lease of a buffer's bytes",
+                value: format!("{}..{}", bytes.start, bytes.end),
+                limit: "needs the buffer".to_owned(),
+            });
         }
         if spec.read_only {
             self.namespace.flags |= abi::NAMESPACE_READ_ONLY;
@@ -111,7 +120,7 @@ impl Lease {
         self.queues = queues;
     }
 
-    fn take_buffer(&mut self, buffer: &Buffer, giver: &str) -> Result<(), Error> {
+    fn take_buffer(&mut self, buffer: &Buffer, bytes: Option<Range<u64>>, giver: &str) -> Result<(), Error> {
         if !self.attachment.has(buffer) {
             return Err(Error::Argument {
                 object: "lease of buffer",
@@ -120,8 +129,10 @@ impl Lease {
                     .to_owned(),
             });
         }
-        let first = buffer.iova().get();
-        let iovas = first..first + buffer.len() as u64;
+        let (first, whole) = (buffer.iova().get(), 0..buffer.len() as u64);
+        let bytes = bytes.unwrap_or(whole.clone());
+        inside("lease of a buffer's bytes", &bytes, &whole, "the buffer")?;
+        let iovas = first + bytes.start..first + bytes.end;
         inside("lease of IOVAs", &iovas, &(self.namespace.lease_iova..self.namespace.lease_iova_end), giver)?;
         (self.namespace.lease_iova, self.namespace.lease_iova_end) = (iovas.start, iovas.end);
         self.buffers.push(buffer.clone());
@@ -182,6 +193,7 @@ mod tests {
             read_only: true,
             queues: Some(1..3),
             buffer: Some(&buffer),
+            buffer_bytes: None,
         };
         let (namespace, whole) = (attachment.lease(&spec).unwrap().namespace(), attachment.namespace());
         assert_eq!((namespace.lease_first, namespace.lease_end), (8, 16));
@@ -203,6 +215,7 @@ mod tests {
             read_only: true,
             queues: Some(1..3),
             buffer: Some(&buffers[0]),
+            buffer_bytes: None,
         };
         let lease = attachment.lease(&spec).unwrap();
         let part = LeaseSpec { lbas: Some(Lba(150)..Lba(151)), queues: Some(2..3), ..LeaseSpec::default() };
@@ -228,6 +241,23 @@ mod tests {
         assert_eq!(of(queues), format!("lease of queues 0..2: must lie in 1..3, {giver}"));
         let other = LeaseSpec { buffer: Some(&buffers[1]), ..LeaseSpec::default() };
         assert!(of(other).starts_with("lease of IOVAs"));
+    }
+
+    #[test]
+    fn bytes_of_a_buffer_are_leased_alone() {
+        let attachment = attach();
+        let buffer = attachment.buffer(4096).unwrap();
+        let (first, spec) = (buffer.iova().get(), LeaseSpec::new().buffer(Some(&buffer)));
+        let lease = attachment.lease(&spec.clone().buffer_bytes(Some(1024..1536))).unwrap();
+        let namespace = lease.namespace();
+        assert_eq!((namespace.lease_iova, namespace.lease_iova_end), (first + 1024, first + 1536));
+        let wider = lease.lease(&spec.clone().buffer_bytes(Some(1000..1536)));
+        assert!(refusal(wider).starts_with("lease of IOVAs"));
+        let beyond = attachment.lease(&spec.buffer_bytes(Some(4000..4097)));
+        let text = "lease of a buffer's bytes 4000..4097: must lie in 0..4096, which is what the buffer has";
+        assert_eq!(refusal(beyond), text);
+        let of_none = attachment.lease(&LeaseSpec::new().buffer_bytes(Some(0..1)));
+        assert_eq!(refusal(of_none), "lease of a buffer's bytes 0..1: needs the buffer");
     }
 
     #[test]
