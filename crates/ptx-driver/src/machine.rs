@@ -82,11 +82,9 @@ impl Prepared {
         let launch = launch.dynamic_shared(shared).arguments(&self.args).resident(self.resident);
         let launch = launch.workers(workers).multiprocessors(self.multiprocessors);
         let launch = launch.gpu(&self.gpu).races(self.races);
-        let launch = match self.weak {
-            // Each launch has an order of its own.
-            Some(seed) => launch.weak(true).seed(seed ^ LAUNCHES.fetch_add(1, Ordering::Relaxed) << 32),
-            None => launch,
-        };
+        // Each launch has an order of its own.
+        let seed = self.weak.unwrap_or_default() ^ LAUNCHES.fetch_add(1, Ordering::Relaxed) << 32;
+        let launch = launch.weak(self.weak.is_some()).seed(seed);
         let ran = launch.run(&Reached(reach), &AtomicBool::new(false));
         let ran = ran.map_err(|error| Fault { code: code_of(&error), text: error.to_string() })?;
         log::executed(&self.kernel, ran.instructions);

@@ -33,6 +33,8 @@ const MUTATIONS: &[(&str, Change)] = &[
     ("acquire-gpu-relaxed", Put("ld.acquire.gpu", "ld.relaxed.gpu")),
     ("acquire-gpu-cta", Put("ld.acquire.gpu", "ld.acquire.cta")),
     ("relaxed-sys-load-weak", Put("ld.relaxed.sys.global", "ld.global")),
+    ("relaxed-sys-load-gpu", Put("ld.relaxed.sys", "ld.relaxed.gpu")),
+    ("relaxed-gpu-load-cta", Put("ld.relaxed.gpu", "ld.relaxed.cta")),
     ("relaxed-gpu-load-weak", Put("ld.relaxed.gpu.global", "ld.global")),
     ("mmio-relaxed", Put("st.mmio.relaxed.sys", "st.relaxed.sys")),
     ("mmio-weak", Put("st.mmio.relaxed.sys.global", "st.global")),
@@ -47,6 +49,8 @@ const MUTATIONS: &[(&str, Change)] = &[
     ("mask-without-a-lane", Put("bar.warp.sync \t-1", "bar.warp.sync \t2147483647")),
     ("ballot-of-the-opposite", Within("vote.sync.ballot", ", %p", ", !%p")),
     ("shuffle-from-another", Put(", 0, 31, -1;", ", 1, 31, -1;")),
+    ("proxy-fence-gone", Drop("fence.proxy.async;")),
+    ("parity-opposite", Put(", 1, 0, p;", ", 0, 1, p;")),
     ("highest-for-lowest", Put("brev.b32", "mov.b32")),
 ];
 

@@ -102,7 +102,7 @@ pub enum Check {
     Alignment,
     /// A store to a device's registers by anything but `st.mmio`, of other than 4 bytes, or twice.
     Doorbell,
-    /// A mask that leaves out the lane itself, or names one that the warp does not have or that has ended.
+    /// A mask that leaves out the lane itself, or a shuffle from a lane that does not take part.
     Mask,
     /// Lanes wait for others that wait, too.
     Deadlock,
@@ -118,7 +118,8 @@ pub enum Check {
     ReadOnly,
     /// Two accesses of one byte by two threads, of which one writes, and which nothing orders.
     Race,
-    /// A weak load that polls a word, and never sees what was stored there since: PTX lets it read the old value for ever.
+    /// A load that polls a word, and never sees what was stored there since: it is weak, or of a scope without the writer,
+    /// and PTX lets it read the old value for ever.
     Stale,
     /// A bulk copy of what others wrote to shared memory, without a fence of its proxy.
     Proxy,

@@ -24,15 +24,18 @@ pub fn both_apis(ssd: &Ssd, nsid: u32) {
 
 /// The same on any target, over these interfaces.
 pub fn apis_on(target: Target, ssd: &Ssd, nsid: u32, apis: &[Api]) {
-    apis_within(RANGE, target, ssd, nsid, apis);
+    apis_within(RANGE, target, ssd, nsid, apis, None);
 }
 
-/// The same in so many bytes of the namespace, and with half as many read and written.
-pub fn apis_within(range: u64, target: Target, ssd: &Ssd, nsid: u32, apis: &[Api]) {
+/// The same in so many bytes of the namespace, and with half as many read and written. `only`: one of the three sizes, which
+/// are counted round.
+pub fn apis_within(range: u64, target: Target, ssd: &Ssd, nsid: u32, apis: &[Api], only: Option<u64>) {
     let block = ssd.namespace(Some(warpbell_hw::Nsid(nsid))).expect("the namespace").block_size;
     let queues = ssd.granted_queues().min(2);
     for &api in apis {
-        for bs in [u64::from(block), 4096.max(u64::from(block)), 160 << 10] {
+        let sizes = [u64::from(block), 4096.max(u64::from(block)), 160 << 10];
+        let chosen = |at: &usize| only.is_none_or(|only| only as usize % sizes.len() == *at);
+        for bs in (0..sizes.len()).filter(chosen).map(|at| sizes[at]) {
             let most = ssd.max_transfer_bytes().unwrap_or(u64::MAX);
             // The queue alone splits nothing that is larger than a command may be.
             let splits = matches!(api, Api::Io | Api::Batch | Api::Agent);

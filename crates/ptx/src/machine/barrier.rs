@@ -48,7 +48,9 @@ impl Common<'_> {
             return Err(self.found(lane, Check::BlockBarrier, what));
         }
         let barrier = &mut self.barriers[number as usize];
-        if barrier.arrived > 0 && barrier.wanted != threads {
+        // No count stands for all threads.
+        let counted = |threads: u32| if threads == 0 { most } else { threads };
+        if barrier.arrived > 0 && counted(barrier.wanted) != counted(threads) {
             let what = format!(
                 "barrier {number} of {threads} threads, where others came to one of {}",
                 barrier.wanted

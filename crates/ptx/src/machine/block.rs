@@ -9,11 +9,9 @@ use super::copies::Copies;
 use super::execute::Pause;
 use super::lane::{Lane, State};
 use super::launch::Run;
-use super::meet::settle;
 use super::real::Region;
 use super::weak;
 use crate::error::{Check, Finding, Line};
-use crate::program::Meeting;
 
 /// Instructions of a turn, at most, as a power of two.
 const TURN: u32 = 6;
@@ -101,20 +99,17 @@ impl<'a> Block<'a> {
 
     /// A lane came to where others may be waiting for it.
     fn waits(&mut self, at: usize) -> Result<(), Box<Finding>> {
-        let std::ops::Range { start: begin, end } = self.warp(at / 32);
+        let warp = at / 32;
         match self.lanes[at].state {
-            State::Meets(arrival) => {
-                let met = settle(&mut self.lanes[begin..end], at - begin);
-                if met && arrival.meeting == Meeting::Wait {
-                    let lanes = (begin..end).filter(|lane| arrival.mask >> (lane - begin) & 1 == 1);
-                    lanes.clone().for_each(|lane| self.common.meets(&mut self.lanes[lane].late));
-                    self.watch_meeting(&lanes.map(|lane| lane as u32).collect::<Vec<u32>>());
-                }
-            }
-            State::Barrier(_) => self.settle_barriers(at / 32)?,
+            State::Meets(_) => self.settle(warp, at)?,
+            State::Barrier(_) => self.settle_barriers(warp)?,
             State::Ended => {
-                self.common.ended[at / 32] |= 1 << (at % 32);
-                self.settle_barriers(at / 32)?;
+                self.common.ended[warp] |= 1 << (at % 32);
+                // Others may have waited for it alone.
+                for other in self.warp(warp) {
+                    self.settle(warp, other)?;
+                }
+                self.settle_barriers(warp)?;
             }
             State::Ready => {}
         }

@@ -25,16 +25,17 @@ const CLOCK: u64 = (1 << 32) - 4096;
 impl Common<'_> {
     /// At most `turn` instructions of a lane that is ready.
     pub(super) fn run(&mut self, lane: &mut Lane, turn: u32) -> Result<Pause, Box<Finding>> {
+        let run = self.run;
         for done in 0..turn {
-            let function = &self.run.module.functions[lane.frame.function as usize];
-            let step = function.steps[lane.frame.next as usize];
+            let function = &run.module.functions[lane.frame.function as usize];
+            let step = &function.steps[lane.frame.next as usize];
             lane.frame.next += 1;
             if let Some((guard, negated)) = step.guard
                 && (lane.get(guard) != 0) == negated
             {
                 continue;
             }
-            if let Some(pause) = self.step(lane, &step)? {
+            if let Some(pause) = self.step(lane, step)? {
                 self.instructions += u64::from(done) + 1;
                 return Ok(pause);
             }
@@ -141,7 +142,9 @@ impl Common<'_> {
                 self.watch(lane, access, place, false)?;
             }
             *value = self.load(lane, access, place);
-            self.polls(lane)?;
+            if self.run.weak.is_some() {
+                self.polls(lane)?;
+            }
             if self.run.races.is_some() {
                 self.watch_acquire(lane, access, place, *value);
             }

@@ -1,44 +1,66 @@
 //! Lanes of a warp that meet by a mask (PTX ISA 9.0, sections 9.7.9.6 and 9.7.13).
 
-use super::block::Common;
+use super::block::{Block, Common};
 use super::lane::{Arrival, Lane, State};
 use crate::error::{Check, Finding};
 use crate::program::{Fold, Meeting, Shuffle};
 
 impl Common<'_> {
-    /// Refuses a mask that nobody may use.
+    /// Refuses a mask that leaves the lane itself out.
     pub(super) fn arrives(&self, lane: &Lane, arrival: &Arrival) -> Result<(), Box<Finding>> {
-        let first = lane.number - lane.in_warp();
-        let there = u32::MAX >> (32 - (self.run.block_threads() - first).min(32));
-        let ended = self.ended[(lane.number / 32) as usize];
-        let (mask, own) = (arrival.mask, 1 << lane.in_warp());
-        let what = match mask {
-            _ if mask & own == 0 => format!("mask {mask:#010x} leaves out lane {} itself", lane.in_warp()),
-            _ if mask & !there != 0 => {
-                format!("mask {mask:#010x} names lanes that the warp has not: {there:#010x}")
-            }
-            _ if mask & ended != 0 => format!("mask {mask:#010x} names lanes that have ended: {ended:#010x}"),
-            _ => return Ok(()),
-        };
+        let mask = arrival.mask;
+        if mask >> lane.in_warp() & 1 == 1 {
+            return Ok(());
+        }
+        let what = format!("mask {mask:#010x} leaves out lane {} itself", lane.in_warp());
         Err(self.found(lane, Check::Mask, what))
     }
 }
 
-/// Lets the lanes go on that met, if all are there that `warp`'s lane `at` waits for. Says whether they were.
-pub(super) fn settle(warp: &mut [Lane], at: usize) -> bool {
-    let State::Meets(own) = warp[at].state else { return false };
-    let mut values = [[0; 3]; 32];
-    for lane in lanes(own.mask) {
+impl Block<'_> {
+    /// Lanes of this warp that wait for each other go on, if all of them are there.
+    pub(super) fn settle(&mut self, warp: usize, at: usize) -> Result<(), Box<Finding>> {
+        let range = self.warp(warp);
+        let begin = range.start;
+        let State::Meets(arrival) = self.lanes[at].state else { return Ok(()) };
+        let met = match settle(&mut self.lanes[range], at - begin) {
+            Ok(met) => met,
+            Err((lane, from)) => {
+                let what = format!(
+                    "shfl.sync from lane {from}, which does not take part: mask {:#010x}, lanes that ended {:#010x}",
+                    arrival.mask, self.common.ended[warp]
+                );
+                return Err(self.common.found(&self.lanes[begin + lane], Check::Mask, what));
+            }
+        };
+        if met != 0 && arrival.meeting == Meeting::Wait {
+            let lanes = lanes(met).map(|lane| begin + lane);
+            lanes.clone().for_each(|lane| self.common.meets(&mut self.lanes[lane].late));
+            self.watch_meeting(&lanes.map(|lane| lane as u32).collect::<Vec<u32>>());
+        }
+        Ok(())
+    }
+}
+
+/// Lets the lanes go on that met, if all are there that `warp`'s lane `at` waits for: those of its mask that the warp has
+/// and that have not ended. Says which; none where some are missing. An error is a lane whose `shfl` takes from one that
+/// does not take part, and that one.
+fn settle(warp: &mut [Lane], at: usize) -> Result<u32, (usize, usize)> {
+    let State::Meets(own) = warp[at].state else { return Ok(0) };
+    let (mut values, mut met) = ([[0; 3]; 32], 0);
+    for lane in lanes(own.mask).take_while(|lane| *lane < warp.len()) {
         match warp[lane].state {
             State::Meets(other) if other.mask == own.mask && other.meeting == own.meeting => {
                 values[lane] = other.values;
+                met |= 1 << lane;
             }
-            _ => return false,
+            State::Ended => {}
+            _ => return Ok(0),
         }
     }
-    for lane in lanes(own.mask) {
+    for lane in lanes(met) {
         let State::Meets(arrival) = warp[lane].state else { continue };
-        let (result, also) = result(&arrival, lane, &values);
+        let (result, also) = result(&arrival, met, lane, &values)?;
         let one = &mut warp[lane];
         one.state = State::Ready;
         if let Some(to) = arrival.to {
@@ -48,23 +70,27 @@ pub(super) fn settle(warp: &mut [Lane], at: usize) -> bool {
             one.set(to, also);
         }
     }
-    true
+    Ok(met)
 }
 
-fn lanes(mask: u32) -> impl Iterator<Item = usize> {
+fn lanes(mask: u32) -> impl Iterator<Item = usize> + Clone {
     (0..32).filter(move |lane| mask >> lane & 1 == 1)
 }
 
-/// What a lane gets, of what all gave.
-fn result(arrival: &Arrival, lane: usize, values: &[[u64; 3]; 32]) -> (u64, u64) {
-    let mask = arrival.mask;
+/// What a lane gets, of what the lanes of `mask` gave.
+fn result(
+    arrival: &Arrival,
+    mask: u32,
+    lane: usize,
+    values: &[[u64; 3]; 32],
+) -> Result<(u64, u64), (usize, usize)> {
     let first = |lane: usize| values[lane][0];
     let set = |which: &dyn Fn(usize) -> bool| {
         lanes(mask).filter(|lane| which(*lane)).fold(0_u64, |set, lane| set | 1 << lane)
     };
     let truths = set(&|lane| first(lane) != 0);
     let all = u64::from(mask);
-    match arrival.meeting {
+    Ok(match arrival.meeting {
         Meeting::Wait => (0, 0),
         Meeting::Ballot => (truths, 0),
         Meeting::Any => (u64::from(truths != 0), 0),
@@ -75,19 +101,19 @@ fn result(arrival: &Arrival, lane: usize, values: &[[u64; 3]; 32]) -> (u64, u64)
             let same = set(&|other| first(other) == first(lane)) == all;
             (if same { all } else { 0 }, u64::from(same))
         }
-        Meeting::Shuffle(how) => shuffled(how, mask, lane, values),
+        Meeting::Shuffle(how) => shuffled(how, mask, lane, values).map_err(|from| (lane, from))?,
         Meeting::Reduce(fold) => {
             (lanes(mask).map(first).reduce(|a, b| folded(fold, a, b)).unwrap_or_default(), 0)
         }
         Meeting::Elect => {
             (u64::from(mask.trailing_zeros()), u64::from(mask.trailing_zeros() as usize == lane))
         }
-    }
+    })
 }
 
-/// `b` names the lane, `c` has the segments' mask above what clamps it. A lane that does not take part gives nothing that
-/// is defined: the own value.
-fn shuffled(how: Shuffle, mask: u32, lane: usize, values: &[[u64; 3]; 32]) -> (u64, u64) {
+/// `b` names the lane, `c` has the segments' mask above what clamps it. An error is the lane that it names, where that does
+/// not take part: what it gives is not defined.
+fn shuffled(how: Shuffle, mask: u32, lane: usize, values: &[[u64; 3]; 32]) -> Result<(u64, u64), usize> {
     let [own, b, c] = values[lane];
     let (b, lane) = ((b & 31) as i32, lane as i32);
     let (clamp, segments) = ((c & 31) as i32, (c >> 8 & 31) as i32);
@@ -102,11 +128,11 @@ fn shuffled(how: Shuffle, mask: u32, lane: usize, values: &[[u64; 3]; 32]) -> (u
             (from, from <= most)
         }
     };
-    if !inside {
-        return (own, 0);
+    match from as usize {
+        _ if !inside => Ok((own, 0)),
+        from if mask >> from & 1 == 0 => Err(from),
+        from => Ok((values[from][0], 1)),
     }
-    let taken = if mask >> from & 1 == 1 { values[from as usize][0] } else { own };
-    (taken, 1)
 }
 
 fn folded(fold: Fold, a: u64, b: u64) -> u64 {

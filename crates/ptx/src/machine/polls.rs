@@ -1,4 +1,4 @@
-//! Polls by weak loads: a lane that reads old values of one word time after time, alone or among other words.
+//! Polls by loads that need not see what is new: a lane that reads old values of one word time after time, alone or among other words.
 
 /// How often a lane reads an old value of a word before that is a poll.
 const POLLS: u32 = 10_000;

@@ -5,6 +5,7 @@
 //! do not pass on their way to that scope. A block keeps words that it loaded, and their neighbours, until an acquire.
 //! A store to the system that no `fence.sc` keeps before a load behind it is held back for long, so that devices and the
 //! host, whose time no seed chooses, find it missing.
+//! A strong load whose scope leaves out who wrote the word last may see what was kept, as a weak one may.
 //! Loads are not later than what follows them: load buffering is allowed by PTX, and not shown.
 
 use std::collections::HashMap;
@@ -248,17 +249,18 @@ impl Path<'_> {
             self.hold_back(at);
         }
         let word = at.span().word();
+        let unordered = self.is_unordered(access, word);
         let early = match access.order {
             // Registers of a device are read as the text says, and nothing beside them.
             _ if region.registers => false,
-            Order::Weak => true,
+            _ if unordered => true,
             Order::Relaxed => self.chance(8),
             _ => false,
         };
         let kept = self.block.words.get(&word).map(|(kept, _)| at.span().part_of(*kept));
         let seen = match kept {
             Some(kept) if early => {
-                if access.order == Order::Weak {
+                if unordered {
                     let address = at.span().address();
                     if self.gpu.seen(at) == kept {
                         self.polls.fresh(address)
@@ -277,16 +279,29 @@ impl Path<'_> {
                     return self.loaded(access, at, at.span().part_of(kept));
                 }
                 let seen = self.gpu.seen(at);
-                if region.registers || access.order == Order::Mmio {
+                if region.registers {
                     return seen;
                 }
-                if access.order == Order::Weak || self.chance(4) {
+                if access.order != Order::Mmio && (unordered || self.chance(4)) {
                     self.block.keep(at, region, self.gpu);
                 }
                 seen
             }
         };
         self.loaded(access, at, seen)
+    }
+
+    /// Whether nothing makes a load see the newest value: it is weak, or of a scope without the word's last writer. What no
+    /// block has written since it was kept is the host's, a device's, or as it was.
+    fn is_unordered(&self, access: &Access, word: u64) -> bool {
+        match (access.order, access.scope) {
+            (Order::Weak, _) | (Order::Relaxed | Order::Acquire, Scope::Cta) => true,
+            (Order::Relaxed | Order::Acquire, Scope::Gpu) => {
+                let (kept, written) = (self.block.words.get(&word), self.gpu.written.get(&word));
+                kept.is_some_and(|(_, loaded)| written.is_none_or(|at| at < loaded))
+            }
+            _ => false,
+        }
     }
 
     /// A load of what the host or a device may have written passes a store of its lane's that they may be waiting for: they
@@ -375,12 +390,12 @@ impl Common<'_> {
         self.path(lane, |path| path.load(access, at, &region))
     }
 
-    /// Refuses a poll by weak loads, which need not ever see what was stored.
+    /// Refuses a poll by loads that need not ever see what was stored.
     pub(super) fn polls(&self, lane: &Lane) -> Result<(), Box<Finding>> {
         let Some((word, count)) = lane.polls.is_poll() else { return Ok(()) };
         let what = format!(
-            "{word:#x} was read {count} times by weak loads, which gave an old value each time: a poll needs ld.relaxed or \
-             ld.acquire"
+            "{word:#x} was read {count} times by loads that are weak, or whose scope leaves out who writes it, and gave an \
+             old value each time: a poll needs ld.relaxed or ld.acquire of a scope with the writer"
         );
         Err(self.found(lane, Check::Stale, what))
     }

@@ -51,7 +51,7 @@ fn to_float(to: Type, from: Type) -> Option<One> {
     })
 }
 
-/// Towards zero; what is out of range becomes the nearest, NaN zero.
+/// Towards zero; what is out of range becomes the nearest. NaN becomes zero from 32 bits to 32, else the highest bit alone.
 fn to_integer(rounding: &str, to: Type, from: Type) -> Option<One> {
     if rounding != "rzi" {
         return None;
@@ -59,14 +59,21 @@ fn to_integer(rounding: &str, to: Type, from: Type) -> Option<One> {
     Some(match (from.bits, to.kind == Kind::Signed, to.bits) {
         (32, false, 32) => |a| (single(a) as u32).held(),
         (32, true, 32) => |a| (single(a) as i32).held(),
-        (32, false, 64) => |a| (single(a) as u64).held(),
-        (32, true, 64) => |a| (single(a) as i64).held(),
-        (64, false, 32) => |a| (f64::from_bits(a) as u32).held(),
-        (64, true, 32) => |a| (f64::from_bits(a) as i32).held(),
-        (64, false, 64) => |a| (f64::from_bits(a) as u64).held(),
-        (64, true, 64) => |a| (f64::from_bits(a) as i64).held(),
+        (from, signed, 64) => match (from, signed) {
+            (32, false) => |a| or_nan(single(a).into(), 1 << 63, |x| x as u64),
+            (32, true) => |a| or_nan(single(a).into(), 1 << 63, |x| x as i64 as u64),
+            (64, false) => |a| or_nan(f64::from_bits(a), 1 << 63, |x| x as u64),
+            (64, true) => |a| or_nan(f64::from_bits(a), 1 << 63, |x| x as i64 as u64),
+            _ => return None,
+        },
+        (64, false, 32) => |a| or_nan(f64::from_bits(a), 1 << 31, |x| u64::from(x as u32)),
+        (64, true, 32) => |a| or_nan(f64::from_bits(a), 1 << 31, |x| u64::from(x as i32 as u32)),
         _ => return None,
     })
+}
+
+fn or_nan(value: f64, of_nan: u64, run: impl Fn(f64) -> u64) -> u64 {
+    if value.is_nan() { of_nan } else { run(value) }
 }
 
 fn floats(rounding: &str, to: Type, from: Type) -> Option<One> {

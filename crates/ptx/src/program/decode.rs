@@ -50,7 +50,7 @@ pub(super) fn instruction(body: &mut Body<'_>, said: &Instruction) -> Result<(),
     let op = match opcode.head {
         "bra" | "brx" | "call" | "ret" | "exit" | "trap" | "brkpt" => control(body, &opcode, &said.operands)?,
         "ld" | "ldu" | "st" | "atom" | "red" | "fence" | "membar" | "mbarrier" | "cp" | "prefetch"
-        | "prefetchu" | "discard" | "applypriority" => memory::decode(body, &opcode, &said.operands)?,
+        | "prefetchu" | "applypriority" => memory::decode(body, &opcode, &said.operands)?,
         "bar" | "barrier" | "shfl" | "vote" | "match" | "redux" | "elect" | "activemask" | "nanosleep" => {
             sync::decode(body, &opcode, &said.operands)?
         }

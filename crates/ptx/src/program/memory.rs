@@ -42,8 +42,8 @@ pub(super) fn decode(
         ("fence" | "membar", []) => Ok(fence(opcode).map(Op::Fence)),
         ("mbarrier", _) => asynchronous::mbarrier(body, opcode, operands),
         ("cp", _) => asynchronous::copy(body, opcode, operands),
-        // Hints.
-        ("prefetch" | "prefetchu" | "discard" | "applypriority", _) => Ok(Some(Op::Nothing)),
+        // Hints. `discard` is none: what it names is undefined after it.
+        ("prefetch" | "prefetchu" | "applypriority", _) => Ok(Some(Op::Nothing)),
         _ => Ok(None),
     }
 }
@@ -180,7 +180,7 @@ fn fence(opcode: &Opcode<'_>) -> Option<Fence> {
     Some(match (opcode.head, &opcode.modifiers[..]) {
         // `membar` is the fence of one order for all (section 9.7.13.4).
         ("membar", [level]) => Fence::SequentiallyConsistent(scope(level)?),
-        ("fence", ["proxy", "async", ..]) => Fence::Proxy,
+        ("fence", ["proxy", "async"] | ["proxy", "async", "shared::cta" | "shared::cluster"]) => Fence::Proxy,
         ("fence", ["sc", level]) => Fence::SequentiallyConsistent(scope(level)?),
         ("fence", ["acq_rel", level] | ["acquire" | "release", level]) => {
             Fence::AcquireRelease(scope(level)?)

@@ -57,8 +57,12 @@ pub(super) fn decode(
         }
         ("vote", [to, a, mask]) => meet(body, vote(opcode), opcode, to, mask, &[a]),
         ("match", [to, a, mask]) => {
-            let meeting = if opcode.has("any") { Meeting::MatchAny } else { Meeting::MatchAll };
-            meet(body, Some(meeting), opcode, to, mask, &[a])
+            let meeting = match opcode.modifiers.first() {
+                Some(&"any") => Some(Meeting::MatchAny),
+                Some(&"all") => Some(Meeting::MatchAll),
+                _ => None,
+            };
+            meet(body, meeting, opcode, to, mask, &[a])
         }
         ("redux", [to, a, mask]) => meet(body, fold(opcode).map(Meeting::Reduce), opcode, to, mask, &[a]),
         ("elect", [to, mask]) => meet(body, Some(Meeting::Elect), opcode, to, mask, &[]),

@@ -116,6 +116,13 @@ fn conversions_extend_cut_and_round() {
     gives("cvt.rn.f32.s32 %f0, %r1", [ONES, 0, 0], u64::from((-1_f32).to_bits()));
     gives("cvt.rzi.s32.f32 %r0, %f1", [u64::from((-2.7_f32).to_bits()), 0, 0], ONES - 1);
     gives("cvt.rzi.u32.f32 %r0, %f1", [u64::from((-2.7_f32).to_bits()), 0, 0], 0);
+    // PTX ISA 9.0, section 9.7.9.21: NaN is zero from 32 bits to 32 alone.
+    let nan = u64::from(f32::NAN.to_bits());
+    gives("cvt.rzi.s32.f32 %r0, %f1", [nan, 0, 0], 0);
+    gives("cvt.rzi.s64.f32 %rd0, %f1", [nan, 0, 0], 1 << 63);
+    gives("cvt.rzi.u64.f64 %rd0, %fd1", [f64::NAN.to_bits(), 0, 0], 1 << 63);
+    gives("cvt.rzi.s32.f64 %r0, %fd1", [f64::NAN.to_bits(), 0, 0], 1 << 31);
+    gives("cvt.rzi.s64.f64 %rd0, %fd1", [(-2.7_f64).to_bits(), 0, 0], ALL - 1);
     gives("cvt.rn.f32.f64 %f0, %fd1", [2.5_f64.to_bits(), 0, 0], u64::from(2.5_f32.to_bits()));
 }
 

@@ -89,12 +89,35 @@ fn threads_that_ended_are_not_waited_for() {
 }
 
 #[test]
-fn a_mask_has_the_lane_itself_and_lanes_that_are_there() {
+fn a_mask_has_the_lane_itself() {
     let own = found(32, "setp.eq.u32 %p1, %r1, 9;\n@%p1 bar.warp.sync 0xff;\nmov.u64 %rd1, 0;");
     assert_eq!((own.check, own.thread), (Check::Mask, 9));
-    let absent = found(16, "bar.warp.sync -1;\nmov.u64 %rd1, 0;");
-    assert_eq!(absent.check, Check::Mask);
-    assert!(absent.what.contains("0x0000ffff"), "{}", absent.what);
+}
+
+/// PTX ISA 9.0, section 9.7.9.6: the threads of the mask that have not ended are waited for.
+#[test]
+fn lanes_that_ended_or_were_never_there_are_not_waited_for() {
+    assert_eq!(each(16, "bar.warp.sync -1;\nmov.u64 %rd1, 1;"), [1; 16]);
+    // The upper half ends at once, or long after the others wait.
+    for wait in ["", &"nanosleep.u32 20;\n".repeat(200)] {
+        let ends =
+            format!("mov.u64 %rd1, 7;\nsetp.lt.u32 %p1, %r1, 16;\n@%p1 bra $goes;\n{wait}ret;\n$goes:");
+        let votes = "setp.ge.u32 %p2, %r1, 0;\nvote.sync.ballot.b32 %r3, %p2, -1;\nvote.sync.all.pred %p3, %p2, -1;\n\
+             selp.b32 %r4, 1048576, 0, %p3;\nor.b32 %r3, %r3, %r4;\ncvt.u64.u32 %rd1, %r3;";
+        let values = each(32, &format!("{ends}\n{votes}"));
+        assert_eq!(values[..16], [0x10_ffff; 16]);
+        assert_eq!(values[16..], [0; 16], "they wrote nothing");
+    }
+}
+
+#[test]
+fn a_shuffle_from_a_lane_that_does_not_take_part_is_refused() {
+    let finding = found(
+        32,
+        "setp.gt.u32 %p1, %r1, 7;\n@%p1 bra $end;\nshfl.sync.idx.b32 %r3, %r1, 9, 31, 0xff;\n$end: mov.u64 %rd1, 0;",
+    );
+    assert_eq!(finding.check, Check::Mask);
+    assert!(finding.what.contains("from lane 9"), "{}", finding.what);
 }
 
 #[test]

@@ -28,7 +28,8 @@ pub struct Options {
     /// Loads each PTX of this program too, which the driver compiles for minutes: else two of them
     #[arg(long)]
     pub all: bool,
-    /// Of each check of queues only the case of this number, which is counted round: for many seeds on the PTX machine
+    /// Of each check of queues only the case of this number, of agents and blocks only the size of I/O; counted round: for many
+    /// seeds on the PTX machine
     #[arg(long)]
     pub case: Option<u64>,
     /// Of checks of queues: seconds after which a command has failed, where it must (10, or as the case says)

@@ -23,7 +23,7 @@ pub struct Fixture {
     /// Whether each PTX is loaded, too.
     pub all: bool,
     pub seconds: f64,
-    /// Of the checks of queues the only case, and how long a command may take.
+    /// Of the checks of queues the only case, or of others the only size of I/O, and how long a command may take.
     pub case: Option<u64>,
     pub deadline: Option<Duration>,
 }
@@ -83,6 +83,11 @@ impl Fixture {
     /// Bytes that benchmarks with verification use: where time matters still several times what is in flight.
     pub fn range(&self) -> u64 {
         if self.quick { suite::RANGE / 4 } else { suite::RANGE }
+    }
+
+    /// How many sizes of I/O a check runs.
+    pub fn sizes_said(&self) -> &'static str {
+        if self.case.is_some() { "one of three sizes" } else { "three sizes" }
     }
 
     /// Whether figures are those of a GPU, and not of the CPU or of a fake driver.

@@ -56,17 +56,17 @@ pub fn stream(fixture: &Fixture) -> anyhow::Result<String> {
 /// Compute warps write, read and check through agents.
 pub fn agents(fixture: &Fixture) -> anyhow::Result<String> {
     let ssd = fixture.soft("size=16m", &OpenOptions::default())?;
-    suite::apis_within(fixture.range(), fixture.target, &ssd, 1, &[Api::Agent]);
+    suite::apis_within(fixture.range(), fixture.target, &ssd, 1, &[Api::Agent], fixture.case);
     fixture.no_violations(&ssd)?;
-    Ok(format!("three sizes, verified, {}", ssd.data_path()))
+    Ok(format!("{}, verified, {}", fixture.sizes_said(), ssd.data_path()))
 }
 
 /// Blocks of threads write, read and check by batches.
 pub fn block_bench(fixture: &Fixture) -> anyhow::Result<String> {
     let ssd = fixture.soft("size=16m", &OpenOptions::default())?;
-    suite::apis_within(fixture.range(), fixture.target, &ssd, 1, &[Api::Batch]);
+    suite::apis_within(fixture.range(), fixture.target, &ssd, 1, &[Api::Batch], fixture.case);
     fixture.no_violations(&ssd)?;
-    Ok(format!("three sizes, verified, {}", ssd.data_path()))
+    Ok(format!("{}, verified, {}", fixture.sizes_said(), ssd.data_path()))
 }
 
 /// Warps read and write words of an array over a page cache.

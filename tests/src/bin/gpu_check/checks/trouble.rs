@@ -74,17 +74,17 @@ pub fn recovery(fixture: &Fixture) -> anyhow::Result<String> {
         "kind = \"fatal\"\ncount = 1",
     ] {
         for (api, sharing) in [(Api::Raw, Sharing::Exclusive), (Api::Raw, Sharing::Shared)] {
-            let ssd = fixture.soft(
-                "size=16m",
-                &with_faults(&format!("[[fault]]\n{fault}\nopcode = \"read\"\nafter = 500\n"))?,
-            )?;
+            // In a quarter of the I/Os half are reads, of which one queue has half.
+            let (bytes, after) = if fixture.quick { (2 << 20, 60) } else { (16 << 20, 500) };
+            let plan = format!("[[fault]]\n{fault}\nopcode = \"read\"\nafter = {after}\n");
+            let ssd = fixture.soft("size=16m", &with_faults(&plan)?)?;
             let options = BenchOptions {
                 rw: Access::RandRw,
                 bs: ByteSize(4096),
                 queues: 2,
                 sharing,
                 api,
-                io_limit: Some(ByteSize(if fixture.quick { 8 } else { 16 } << 20)),
+                io_limit: Some(ByteSize(bytes)),
                 verify: Some(Verify::Crc32c),
                 deadline: Duration::from_millis(200),
                 retries: 8,

@@ -22,7 +22,7 @@ pub fn device_data(fixture: &Fixture) -> anyhow::Result<String> {
 
 fn verified(fixture: &Fixture, settings: &str, options: &OpenOptions) -> anyhow::Result<String> {
     let ssd = fixture.soft(settings, options)?;
-    suite::apis_within(fixture.range(), fixture.target, &ssd, 1, &KERNELS);
+    suite::apis_within(fixture.range(), fixture.target, &ssd, 1, &KERNELS, fixture.case);
     fixture.no_violations(&ssd)?;
     Ok(format!("raw and io, three sizes, exclusive and shared, {}", ssd.data_path()))
 }
