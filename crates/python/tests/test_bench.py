@@ -31,6 +31,29 @@ def test_a_list_is_a_sweep() -> None:
     assert [(record["bs_bytes"], record["iodepth"]) for record in records] == [(512, 1), (512, 4), (4096, 1), (4096, 4)]
 
 
+def test_words_and_figures_have_names_of_their_own() -> None:
+    """Each value of a document is in the record, and none took another's place."""
+    words = {**SHORT, "rw": "write", "queues": [1, 2], "verify": "crc32c", "io_limit": "1m"}
+    result = warpbell.bench("soft:size=16m", progress=False, **words)
+    records = result.records()
+    assert [record["queues"] for record in records] == [1, 2]
+    assert [sum(f"run.queues.{number}.commands" in record for number in range(3)) for record in records] == [1, 2]
+    for document, record in zip(result.documents, records, strict=True):
+        (run,) = document["runs"]
+        assert record["verify"] == run["job"]["verify"] and record["verify"] is not None
+        assert not any(isinstance(value, dict) for value in record.values())
+        assert not any(isinstance(one, dict) for value in record.values() if isinstance(value, list) for one in value)
+        leaves = leaves_of({name: value for name, value in run.items() if name != "job"}) + leaves_of(run["job"])
+        assert len(record) == leaves + 2, "with target and device"
+
+
+def leaves_of(value: object) -> int:
+    """Values in dicts, and in lists of dicts."""
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return sum(map(leaves_of, value))
+    return sum(map(leaves_of, value.values())) if isinstance(value, dict) else 1
+
+
 def test_progress_is_shown_where_tqdm_is(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tqdm.py").write_text("seen = []\ndef tqdm(points, **_):\n    seen.extend(points)\n    return points\n")
     monkeypatch.syspath_prepend(tmp_path)
