@@ -78,11 +78,17 @@ class IterableDataset(_Tensors, records.IterableDataset, torch.utils.data.Iterab
         if worker is None:
             return super().__iter__()
         if self._iterated:
-            rule = "this worker's copy of the dataset had one before, and would repeat its epoch; start workers for each epoch"
-            raise Error(f"iterator: {rule}, by persistent_workers=False")
+            return _refused()
         self._iterated = True
         # Goes on behind an error, which a generator would not.
         return map(operator.itemgetter(0), self._share(worker.id, worker.num_workers))
+
+
+def _refused() -> Iterator[Any]:
+    """Tells when it is read: torch passes on what is raised then, and not what `iter` raises for workers that it keeps."""
+    rule = "this worker's copy of the dataset had one before, and would repeat its epoch; start workers for each epoch"
+    raise Error(f"iterator: {rule}, by persistent_workers=False")
+    yield
 
 
 class Loader:
