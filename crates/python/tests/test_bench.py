@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+import throughput
 import warpbell
 
 SHORT = {"rw": "randread", "bs": "4k", "iodepth": 8, "runtime": "50ms", "api": "host"}
@@ -109,6 +110,15 @@ def test_figures_are_finite() -> None:
     with pytest.raises(warpbell.ArgumentError, match="^figure speed: a run has "):
         warpbell.bench("soft:size=16m", **SHORT)["speed"]
     assert os.environ.get("WARPBELL_COMMAND") is None
+
+
+@pytest.mark.parametrize(("rates", "check", "code"), [((8.9, 10.0), True, 1), ((9.0, 10.0), True, 0), ((1.0, 10.0), False, 0)])
+def test_a_slow_python_fails_the_check(rates: tuple[float, float], check: bool, code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """The best of all rounds counts, of each."""
+    slow, fast = rates
+    assert throughput.judge([(1e9 * fast, 1e8), (5e8, 1e9 * slow)], check) == code
+    said = capsys.readouterr()
+    assert f"Rust 10.00 GB/s, Python {slow:.2f} GB/s" in said.out and ("must be at least 90%" in said.err) == bool(code)
 
 
 def test_an_empty_sweep_and_a_bar_without_tqdm_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
