@@ -144,6 +144,10 @@ def wrong() -> Iterator[tuple[str, Callable[[warpbell.Ssd], Any], type[Exception
     yield "options_name", lambda ssd: records.MapDataset("soft:size=1m", FIXED, options={"name": "x"}), argument, "options name: warpbell.open has no such"
     yield "options_of_files", lambda ssd: records.MapDataset(ssd, FIXED, options={"partition": 1}), argument, "options partition: is of a file, and no file is named"
     yield "options_namespace", lambda ssd: records.MapDataset(ssd, FIXED, options={"namespace": 2}), argument, "options namespace 2: soft:size=64m was given open, with namespace 1"
+    yield "load_number", lambda ssd: records.load_index(5), kind, "path of type int: must be the path of an index"  # type: ignore[arg-type]
+    yield "save_nothing", lambda ssd: records.save_index("/tmp/x.index", None, 1), kind, "index of type NoneType: must be records.Fixed"  # type: ignore[arg-type]
+    yield "save_nowhere", lambda ssd: records.save_index("/nowhere/x.index", FIXED, 1), warpbell.MissingError, "index /nowhere/x.index: No such file"
+    yield "write_nowhere", lambda ssd: records.write(ssd, [b"x"], index="/nowhere/x.index"), warpbell.MissingError, "index /nowhere/x.index: there is no folder"
     yield "no_file", lambda ssd: records.load_index("/nowhere/x.index"), warpbell.MissingError, "index /nowhere/x.index: "
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import pathlib
@@ -193,6 +194,21 @@ def test_a_closed_dataset_is_not_opened_again(ssd: warpbell.Ssd, disk: str) -> N
         return False
 
     assert in_child(work)
+
+
+def test_a_child_leaves_reads_in_flight_to_its_parent(disk: str, capfd: pytest.CaptureFixture[str]) -> None:
+    batches = iter(stream(disk, batch_size=10, prefetch=8))
+    held = [batches]
+    next(batches)
+    del batches
+
+    def work() -> bool:
+        held.clear()
+        gc.collect()
+        return True
+
+    assert in_child(work)
+    assert len(next(held[0]).ids) == 10 and capfd.readouterr().err == ""
 
 
 def test_memory_of_one_process_is_not_taken_for_another(ssd: warpbell.Ssd) -> None:

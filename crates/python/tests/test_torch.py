@@ -256,6 +256,16 @@ def test_safetensors_of_torch(ssd: warpbell.Ssd) -> None:
     assert torch.equal(taken, wanted["half"])
 
 
+def test_tensors_that_only_look_so_are_saved_or_refused(ssd: warpbell.Ssd) -> None:
+    numbers = torch.tensor([1 + 2j, 3 - 4j], dtype=torch.complex64)
+    safetensors.save(ssd, {"conj": numbers.conj(), "negative": numbers.conj().imag})
+    loaded = safetensors.open(ssd).load_all("torch")
+    assert loaded["conj"].tolist() == [1 - 2j, 3 + 4j] and loaded["negative"].tolist() == [-2, 4]
+    for wrong in (torch.eye(3).to_sparse(), torch.ones(3, device="meta")):
+        with pytest.raises(warpbell.ArgumentError, match="^tensor 'a': on (cpu|meta), of layout torch.*: must be dense, and have data"):
+            safetensors.save(ssd, {"a": wrong})
+
+
 def test_a_kind_that_this_torch_does_not_have_is_refused(ssd: warpbell.Ssd) -> None:
     if hasattr(torch, "float8_e8m0fnu"):
         pytest.skip("this torch has all kinds")

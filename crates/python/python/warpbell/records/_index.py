@@ -157,13 +157,29 @@ def save_index(path: str | os.PathLike[str], index: Index, ssds: int) -> None:
     text, words = _parts_of(index)
     head = json.dumps({**text, "ssds": ssds}).encode()
     body = _HEAD.pack(_MAGIC, _VERSION, len(head)) + head + words
-    file = pathlib.Path(path)
+    file = _path(path)
     new = file.with_name(f".{file.name}.{os.getpid()}")
-    with open(new, "wb") as out:
-        out.write(body + hashlib.sha256(body).digest())
-        out.flush()
-        os.fsync(out.fileno())
-    os.replace(new, file)
+    try:
+        with open(new, "wb") as out:
+            out.write(body + hashlib.sha256(body).digest())
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(new, file)
+    except OSError as error:
+        raise MissingError(f"index {path}: {error.strerror}") from None
+
+
+def check_folder(path: str | os.PathLike[str]) -> None:
+    """Whether an index can be written there, as far as it is known before."""
+    folder = _path(path).parent
+    if not folder.is_dir():
+        raise MissingError(f"index {path}: there is no folder {folder}")
+
+
+def _path(path: Any) -> pathlib.Path:
+    if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
+        raise ArgumentTypeError(f"path of type {type_name(path)}: must be the path of an index")
+    return pathlib.Path(path)
 
 
 def digest_of(index: Index) -> str:
@@ -174,6 +190,8 @@ def digest_of(index: Index) -> str:
 
 def _parts_of(index: Index) -> tuple[dict[str, Any], bytes]:
     """What the file of an index has: its text, but for the SSDs, and its words."""
+    if not isinstance(index, (Fixed, Indexed)):
+        raise ArgumentTypeError(f"index of type {type_name(index)}: must be records.Fixed or records.Indexed")
     text: dict[str, Any] = {"kind": "fixed" if isinstance(index, Fixed) else "indexed", "count": index.count}
     text |= {name: getattr(index, name) for name in _PLACED}
     if isinstance(index, Fixed):
@@ -184,7 +202,7 @@ def _parts_of(index: Index) -> tuple[dict[str, Any], bytes]:
 def load_index(path: str | os.PathLike[str], ssds: int | None = None) -> Index:
     """Reads the file of an index. `ssds`: how many there are to be read from."""
     try:
-        data = pathlib.Path(path).read_bytes()
+        data = _path(path).read_bytes()
     except OSError as error:
         raise MissingError(f"index {path}: {error.strerror}") from None
     if len(data) < _HEAD.size + _DIGEST_BYTES or not data.startswith(_MAGIC):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import os
 import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -41,7 +42,7 @@ class Share:
         self._next: list[int] | None = None
         self._ahead: collections.deque[_Part | RecordError] = collections.deque()
         self._ready: collections.deque[_Given] = collections.deque()
-        weakref.finalize(self, _drop, self._ahead).atexit = False
+        weakref.finalize(self, _drop, self._ahead, os.getpid()).atexit = False
 
     def __iter__(self) -> Iterator[_Given]:
         return self
@@ -81,14 +82,17 @@ class Share:
                 raise
             # It is told of one record alone: those before it and behind it are read again.
             at = ids.index(error.record)
-            parts = (_Part(ids[:at], None), error, _Part(ids[at + 1 :], None))
+            parts = (_Part(ids[:at], None), error.with_traceback(None), _Part(ids[at + 1 :], None))
             self._ahead.extendleft(one for one in reversed(parts) if isinstance(one, RecordError) or one.ids)
         except BaseException:
             self._ahead.appendleft(_Part(ids, None))
             raise
 
 
-def _drop(ahead: collections.deque[_Part | RecordError]) -> None:
+def _drop(ahead: collections.deque[_Part | RecordError], process: int) -> None:
+    """Waits for reads that nobody wants any more; a child of fork leaves them to its parent."""
+    if os.getpid() != process:
+        return
     for part in ahead:
         if isinstance(part, _Part) and part.begun is not None:
             part.begun.drop()

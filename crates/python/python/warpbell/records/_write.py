@@ -13,7 +13,7 @@ from .._drives import Drives, Ssds
 from .._space import CHUNK_BYTES
 from .._stream import Stream, flat
 from ..errors import ArgumentError
-from ._index import Fixed, Index, Indexed, save_index
+from ._index import Fixed, Index, Indexed, check_folder, save_index
 from ._rows import Rows, rows_of
 from ._shape import Shaper
 
@@ -40,6 +40,8 @@ def write(
     have is refused before anything is written; where records have any size, before the record is.
     """
     align, begin = whole("align", align, 1), whole("offset", offset)
+    if index is not None:
+        check_folder(index)
     rows = rows_of(source, record_bytes, dtype, shape)
     placed: dict[str, Any] = {"layout": layout, "chunk_bytes": chunk_bytes, "dtype": rows.dtype, "shape": rows.shape}
     written: Index = Indexed(offsets=(), lengths=(), **placed)

@@ -134,5 +134,7 @@ def _of_torch(name: str, tensor: Any) -> _Tensor:
     found = OF_TORCH.get(str(tensor.dtype))
     if found is None:
         raise ArgumentError(f"tensor {name!r}: elements of {tensor.dtype}: the format has none such")
-    plain = tensor.detach().cpu().contiguous().reshape(-1)
+    if tensor.layout != torch.strided or tensor.is_meta:
+        raise ArgumentError(f"tensor {name!r}: on {tensor.device}, of layout {tensor.layout}: must be dense, and have data: tensor.to_dense()")
+    plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
     return _Tensor(found, tuple(tensor.shape), flat(plain.view(torch.uint8).numpy()) if plain.numel() else memoryview(b""))
