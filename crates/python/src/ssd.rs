@@ -255,6 +255,12 @@ impl Ssd {
         &self.core.name
     }
 
+    /// The number of its namespace.
+    #[getter]
+    fn namespace(&self) -> u32 {
+        self.core.nsid.0
+    }
+
     /// Bytes of a block: offsets and lengths are multiples of it.
     #[getter]
     fn block_size(&self) -> u64 {

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 import warpbell
+from on_disk import ROWS
+from warpbell import records
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
@@ -21,6 +23,15 @@ def ssd() -> Iterator[warpbell.Ssd]:
     """An SSD in memory, of 64 MiB."""
     with warpbell.open("soft:size=64m") as ssd:
         yield ssd
+
+
+@pytest.fixture(scope="module")
+def disk(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An SSD over a file, which any process may open, with ROWS on it from byte 512 on."""
+    file = tmp_path_factory.mktemp("disk") / "disk.img"
+    file.write_bytes(bytes(1 << 20))
+    records.write(f"soft:file={file}", ROWS, offset=512, index=file.with_suffix(".index"), options={"allow_write": str(file)})
+    return f"soft:file={file}"
 
 
 @pytest.fixture(scope="session")

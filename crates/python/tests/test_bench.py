@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+import throughput
 import warpbell
 
 SHORT = {"rw": "randread", "bs": "4k", "iodepth": 8, "runtime": "50ms", "api": "host"}
@@ -29,6 +30,29 @@ def test_a_list_is_a_sweep() -> None:
     words = {**SHORT, "iodepth": [1, 4], "bs": ("512", "4k")}
     records = warpbell.bench("soft:size=16m", progress=False, **words).records()
     assert [(record["bs_bytes"], record["iodepth"]) for record in records] == [(512, 1), (512, 4), (4096, 1), (4096, 4)]
+
+
+def test_words_and_figures_have_names_of_their_own() -> None:
+    """Each value of a document is in the record, and none took another's place."""
+    words = {**SHORT, "rw": "write", "queues": [1, 2], "verify": "crc32c", "io_limit": "1m"}
+    result = warpbell.bench("soft:size=16m", progress=False, **words)
+    records = result.records()
+    assert [record["queues"] for record in records] == [1, 2]
+    assert [sum(f"run.queues.{number}.commands" in record for number in range(3)) for record in records] == [1, 2]
+    for document, record in zip(result.documents, records, strict=True):
+        (run,) = document["runs"]
+        assert record["verify"] == run["job"]["verify"] and record["verify"] is not None
+        assert not any(isinstance(value, dict) for value in record.values())
+        assert not any(isinstance(one, dict) for value in record.values() if isinstance(value, list) for one in value)
+        leaves = leaves_of({name: value for name, value in run.items() if name != "job"}) + leaves_of(run["job"])
+        assert len(record) == leaves + 2, "with target and device"
+
+
+def leaves_of(value: object) -> int:
+    """Values in dicts, and in lists of dicts."""
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return sum(map(leaves_of, value))
+    return sum(map(leaves_of, value.values())) if isinstance(value, dict) else 1
 
 
 def test_progress_is_shown_where_tqdm_is(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,6 +110,15 @@ def test_figures_are_finite() -> None:
     with pytest.raises(warpbell.ArgumentError, match="^figure speed: a run has "):
         warpbell.bench("soft:size=16m", **SHORT)["speed"]
     assert os.environ.get("WARPBELL_COMMAND") is None
+
+
+@pytest.mark.parametrize(("rates", "check", "code"), [((8.9, 10.0), True, 1), ((9.0, 10.0), True, 0), ((1.0, 10.0), False, 0)])
+def test_a_slow_python_fails_the_check(rates: tuple[float, float], check: bool, code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """The best of all rounds counts, of each."""
+    slow, fast = rates
+    assert throughput.judge([(1e9 * fast, 1e8), (5e8, 1e9 * slow)], check) == code
+    said = capsys.readouterr()
+    assert f"Rust 10.00 GB/s, Python {slow:.2f} GB/s" in said.out and ("must be at least 90%" in said.err) == bool(code)
 
 
 def test_an_empty_sweep_and_a_bar_without_tqdm_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,56 +1,23 @@
-"""Datasets of records: every record once, order, ranks, resumption, layouts, failures."""
+"""Datasets of records: every record once, order, ranks, resumption, layouts."""
 
 from __future__ import annotations
 
 import collections
 import concurrent.futures
 import itertools
-import os
 import pathlib
 import pickle
 import random
-import re
-import signal
 import subprocess
 import sys
 import textwrap
-import time
-from collections.abc import Callable
-from typing import Any
 
 import numpy
 import pytest
 
 import warpbell
+from on_disk import ROWS, ids_of, index_of, stream
 from warpbell import records
-
-ROWS = numpy.random.default_rng(7).integers(0, 1 << 30, (1009, 33), dtype=numpy.int32)
-
-
-@pytest.fixture(scope="module")
-def disk(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """An SSD over a file, which any process may open, with ROWS on it from byte 512 on."""
-    file = tmp_path_factory.mktemp("disk") / "disk.img"
-    file.write_bytes(bytes(1 << 20))
-    records.write(f"soft:file={file}", ROWS, offset=512, index=file.with_suffix(".index"), options={"allow_write": str(file)})
-    return f"soft:file={file}"
-
-
-def index_of(disk: str) -> str:
-    return disk.removeprefix("soft:file=").replace(".img", ".index")
-
-
-def stream(disk: str, **options: Any) -> records.IterableDataset:
-    return records.IterableDataset(disk, index_of(disk), **options)
-
-
-def ids_of(dataset: records.IterableDataset) -> list[int]:
-    """One epoch, of which each record must be what was written."""
-    ids: list[int] = []
-    for batch in dataset:
-        assert (batch.data == ROWS[batch.ids]).all()
-        ids += batch.ids
-    return ids
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 17, 64, 65, 1000, 4097])
@@ -293,58 +260,30 @@ def test_arrays_keep_their_type_and_shape(ssd: warpbell.Ssd) -> None:
     assert [record.shape for record in records.MapDataset(ssd, ragged)] == [(2, 7), (0, 7)]
 
 
+@pytest.mark.parametrize("dtype", ["i8", ">f4", "?", "M8[s]", "S5", "c8"])
+def test_numbers_are_records(ssd: warpbell.Ssd, dtype: str) -> None:
+    """An array of one dimension has a record in each number, of its type."""
+    numbers = numpy.arange(11).astype("i8").view("M8[s]") if dtype == "M8[s]" else numpy.arange(11).astype(dtype)
+    index = records.write(ssd, numbers)
+    assert isinstance(index, records.Fixed) and (index.count, index.record_bytes, index.shape) == (11, numbers.itemsize, ())
+    (batch,) = records.IterableDataset(ssd, index, batch_size=11, shuffle=False)
+    assert batch.data.dtype == numbers.dtype and batch.data.shape == (11,) and (batch.data == numbers).all()
+    assert records.MapDataset(ssd, index)[3] == numbers[3]
+    rows = records.write(ssd, numbers[:10].reshape(5, 2))
+    assert (records.MapDataset(ssd, rows)[4] == numbers[8:10]).all()
+
+
+def test_an_array_of_no_rows_is_an_index_of_none(ssd: warpbell.Ssd) -> None:
+    index = records.write(ssd, numpy.zeros((0, 4), "i4"))
+    assert isinstance(index, records.Fixed) and (index.count, index.record_bytes, index.dtype) == (0, 16, "<i4")
+    assert list(records.IterableDataset(ssd, index, batch_size=2)) == []
+
+
 def test_whole_blocks_are_not_copied(ssd: warpbell.Ssd) -> None:
     """A batch is one array over the memory that the SSD wrote to."""
     index = records.Fixed(record_bytes=1024, count=64, offset=512)
     for batch in records.IterableDataset(ssd, index, batch_size=16):
         assert batch.data.shape == (16, 1024) and batch.data.base is not None and batch.data.ctypes.data % 4096 == 0
-
-
-def faulty(folder: pathlib.Path, text: str) -> str:
-    plan = folder / "plan.toml"
-    plan.write_text(f"[[fault]]\n{text}\n")
-    return f"soft:size=1m,faults={plan}"
-
-
-@pytest.mark.parametrize("record_bytes", [100, 512, 3000])
-def test_a_record_that_cannot_be_read_is_named(tmp_path: pathlib.Path, record_bytes: int) -> None:
-    bad = 40
-    name = faulty(tmp_path, f'kind = "fail"\nstatus = "Unrecovered Read Error"\nopcode = "read"\nlba = [{bad}, {bad}]')
-    index = records.Fixed(record_bytes=record_bytes, count=300)
-    hit = bad * 512 // record_bytes
-    with warpbell.open(name) as ssd:
-        dataset = records.IterableDataset(ssd, index, batch_size=300, shuffle=False)
-        with pytest.raises(records.RecordError, match=f"^record {hit}, {record_bytes} bytes at {hit * record_bytes} of soft:.*Unrecovered") as caught:
-            next(iter(dataset))
-        error = caught.value
-        assert (error.record, error.offset, error.ssd, error.status is not None) == (hit, hit * record_bytes, name, True)
-        by_number = records.MapDataset(ssd, index)
-        with pytest.raises(OSError, match=f"^record {hit}, "):
-            by_number[hit]
-        assert by_number[hit - 20].tobytes() == bytes(record_bytes)
-
-
-def test_a_failure_that_passes_is_told_and_not_hidden(tmp_path: pathlib.Path) -> None:
-    name = faulty(tmp_path, 'kind = "fail"\nstatus = "Unrecovered Read Error"\nopcode = "read"\ncount = 1')
-    with records.MapDataset(name, records.Fixed(record_bytes=100, count=30)) as dataset:
-        with pytest.raises(warpbell.CommandError, match="each of its 30 parts could be read alone afterwards$"):
-            dataset.fetch(range(30))
-        assert len(dataset.fetch(range(30))) == 30
-
-
-def test_a_stream_goes_on_behind_a_failure(tmp_path: pathlib.Path) -> None:
-    """Nothing that was read ahead is lost or counted."""
-    name = faulty(tmp_path, 'kind = "fail"\nstatus = "Unrecovered Read Error"\nopcode = "read"\nafter = 5\ncount = 2')
-    with warpbell.open(name) as ssd:
-        dataset = records.IterableDataset(ssd, records.Fixed(record_bytes=512, count=64), batch_size=1)
-        ids: list[int] = []
-        with pytest.raises(records.RecordError):
-            for batch in dataset:
-                ids += batch.ids
-        assert dataset.position == len(ids)
-        wanted = list(dataset.order)
-        ids += [id for batch in dataset for id in batch.ids]
-        assert ids == wanted
 
 
 def test_eight_threads_have_their_own_records(disk: str) -> None:
@@ -358,97 +297,6 @@ def test_eight_threads_have_their_own_records(disk: str) -> None:
             return seed
 
         assert list(threads.map(work, range(8))) == list(range(8))
-
-
-CHILD = """
-import json, os, pathlib, sys
-from warpbell import records
-
-disk, index, folder, rank, stop = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5])
-log, saved = folder / f"ids-{rank}", folder / f"state-{rank}"
-dataset = records.IterableDataset(disk, index, batch_size=6, rank=rank, world_size=2, prefetch=3)
-if saved.exists():
-    state = json.loads(saved.read_text())
-    dataset.load_state_dict(state["stream"])
-    os.truncate(log, state["log"])
-with open(log, "a") as out:
-    while dataset.epoch < 2:
-        epoch = dataset.epoch
-        for batch in dataset:
-            out.writelines(f"{epoch} {id}\\n" for id in batch.ids)
-            out.flush()
-            stop -= 1
-            if stop == 0:
-                os.kill(os.getpid(), 9)
-            new = folder / f"new-{rank}"
-            new.write_text(json.dumps({"stream": dataset.state_dict(), "log": out.tell()}))
-            os.replace(new, saved)
-"""
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-def test_killed_processes_resume(disk: str, tmp_path: pathlib.Path, seed: int) -> None:
-    """Processes that die at any batch: what they handed out is every record once in each epoch."""
-    chosen = random.Random(seed)
-    for rank in range(2):
-        for attempt in itertools.count():
-            stop = chosen.randrange(1, 80) if attempt < 3 else 0
-            words = [sys.executable, "-c", CHILD, disk, index_of(disk), str(tmp_path), str(rank), str(stop)]
-            ended = subprocess.run(words, timeout=120).returncode
-            assert ended in (0, -signal.SIGKILL)
-            if ended == 0:
-                break
-    lines = [line for rank in range(2) for line in (tmp_path / f"ids-{rank}").read_text().splitlines()]
-    assert sorted(map(tuple, (map(int, line.split()) for line in lines))) == [(epoch, id) for epoch in range(2) for id in range(len(ROWS))]
-
-
-def in_child(work: Callable[[], bool]) -> bool:
-    """What the work gives in a child of fork, whose end is waited for, but not forever."""
-    child = os.fork()
-    if child == 0:
-        code = 2
-        try:
-            code = 0 if work() else 1
-        finally:
-            os._exit(code)
-    for _ in range(600):
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            return status == 0
-        time.sleep(0.1)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    raise AssertionError("the child hangs")
-
-
-def test_children_open_ssds_for_themselves(disk: str) -> None:
-    dataset = records.MapDataset(disk, index_of(disk))
-    assert (dataset[3] == ROWS[3]).all()
-    alive = [dataset[number] for number in range(3)]
-
-    def work() -> bool:
-        right = all((dataset[number] == ROWS[number]).all() for number in (3, 900)) and (alive[1] == ROWS[1]).all()
-        alive.clear()
-        return bool(right)
-
-    assert in_child(work)
-    assert (dataset[4] == ROWS[4]).all() and (alive[1] == ROWS[1]).all()
-
-
-def test_memory_of_one_process_is_not_taken_for_another(ssd: warpbell.Ssd) -> None:
-    dataset = records.MapDataset(ssd, records.Fixed(record_bytes=512, count=4))
-    line = "^ssd soft:size=64m: lies in the memory of one process"
-    with pytest.raises(warpbell.ArgumentError, match=line):
-        pickle.dumps(dataset)
-
-    def work() -> bool:
-        try:
-            dataset[0]
-        except warpbell.ArgumentError as error:
-            return re.search(line, str(error)) is not None
-        return False
-
-    assert in_child(work)
 
 
 def test_everything_works_without_numpy(disk: str) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import array
+import ctypes
 import hashlib
 import importlib.util
 import json
 import pathlib
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -166,7 +169,44 @@ def test_tensors_are_the_memory_that_the_ssd_wrote_to(ssd: warpbell.Ssd) -> None
         loaded = handle.load_all()
         assert loaded["b"].ctypes.data - loaded["a"].ctypes.data == 8000
     loaded["a"][:] = 1
-    assert (handle.load("a") == numpy.arange(1000.0)).all() and (loaded["a"] == 1).all()
+    assert (safetensors.open(ssd).load("a") == numpy.arange(1000.0)).all() and (loaded["a"] == 1).all()
+
+
+def test_a_closed_handle_loads_nothing(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "disk.img"
+    file.write_bytes(bytes(1 << 20))
+    safetensors.save(f"soft:file={file}", {"a": numpy.arange(9), "none": numpy.zeros(0)}, options={"allow_write": str(file)})
+    with safetensors.open(f"soft:file={file}") as handle:
+        handle.load("a")
+    for call in (lambda: handle.load("a"), lambda: handle.load("none"), handle.load_all, handle.__enter__):
+        with pytest.raises(warpbell.ClosedError, match="^ssds soft:file=.*: what reads from them here was closed before$"):
+            call()
+
+
+def test_a_file_of_empty_tensors_is_writable(ssd: warpbell.Ssd) -> None:
+    safetensors.save(ssd, {"a": numpy.zeros(0), "b": numpy.zeros((3, 0, 2), "u1")})
+    handle = safetensors.open(ssd)
+    for name in "ab":
+        assert handle.load(name).flags.writeable and not handle.load(name, "bytes").readonly
+    assert all(tensor.flags.writeable for tensor in handle.load_all().values())
+    if warpbell.what_works()["cpu"] is None:
+        with ssd.attach() as queues:
+            assert safetensors.open(ssd, queues=queues).load("b").flags.writeable
+
+
+def test_views_in_this_order_of_bytes_are_saved(ssd: warpbell.Ssd) -> None:
+    plain = memoryview(array.array("f", [1, 2, 3]))
+    of_ctypes = memoryview((ctypes.c_float * 3)(1, 2, 3))
+    given = [plain, plain.cast("B").cast("@f"), of_ctypes]
+    assert [view.format for view in given] == ["f", "@f", "<f"]
+    for view in given:
+        safetensors.save(ssd, {"a": view})
+        handle = safetensors.open(ssd)
+        assert handle.dtype("a") == "F32" and handle.load("a").tolist() == [1, 2, 3]
+    safetensors.save(ssd, {"a": (ctypes.c_int64 * 2)(5, -6)})
+    assert safetensors.open(ssd).load("a").tolist() == [5, -6]
+    with pytest.raises(warpbell.ArgumentError, match="^tensor 'a': elements of '>f': the format has none such"):
+        safetensors.save(ssd, {"a": (ctypes.c_float.__ctype_be__ * 3)(1, 2, 3)})
 
 
 def test_several_ssds_have_one_file() -> None:
@@ -258,6 +298,12 @@ BAD = [
     ("twice", (36).to_bytes(8, "little") + b'{"a":{"dtype":"U8"},"a":{"dtype":1}}', "header: name 'a' is there twice"),
     ("metadata", head_of(__metadata__={"a": 1}), "header: __metadata__ must have text for each name"),
     ("metadata_list", head_of(__metadata__=["a"]), "header: __metadata__ must have text for each name"),
+    ("metadata_list_empty", head_of(__metadata__=[]), "header: __metadata__ must have text for each name"),
+    ("metadata_0", head_of(__metadata__=0), "header: __metadata__ must have text for each name"),
+    ("metadata_false", head_of(__metadata__=False), "header: __metadata__ must have text for each name"),
+    ("metadata_text", head_of(__metadata__=""), "header: __metadata__ must have text for each name"),
+    ("metadata_surrogate", head_of(__metadata__={"a": "\ud800"}), "header: text .*ud800': has half of a surrogate pair"),
+    ("surrogate", head_of(**{"\ud800": entry()}), "header: text .*ud800': has half of a surrogate pair"),
     ("no_entry", head_of(a=7), "tensor 'a': must have dtype, shape and data_offsets"),
     ("part", head_of(a={"dtype": "U8", "shape": [1]}), "tensor 'a': must have dtype, shape and data_offsets"),
     ("dtype", head_of(a=entry("U7")), "tensor 'a': dtype 'U7': must be one of F64, "),
@@ -266,15 +312,49 @@ BAD = [
     ("shape_negative", head_of(a=entry(shape=[-4])), r"tensor 'a': shape \[-4\]: must be a list"),
     ("shape_bool", head_of(a=entry(shape=[True], places=[0, 1])), r"tensor 'a': shape \[True\]: must be a list"),
     ("shape_huge", head_of(a=entry(shape=[1 << 62, 1 << 62])), "tensor 'a': .* elements of U8: take "),
+    ("shape_huge_20", head_of(a=entry("F32", [1 << 62] * 20)), "tensor 'a': 4611686018427387904x.*x... elements of F32: take 2.63 bytes or more"),
+    ("shape_too_late", head_of(a=entry(shape=[1 << 62, 1 << 62, 0], places=[0, 0])), "tensor 'a': .* elements of U8: take 2.63 bytes or more"),
+    ("long_name", head_of(**{"n" * 100_000: 7}), "tensor 'nnn{50,200}\\.\\.\\.n+': must have dtype"),
     ("offsets_one", head_of(a=entry(places=[0])), r"tensor 'a': data_offsets \[0\]: must be a begin"),
     ("offsets_back", head_of(a=entry(places=[4, 0])), r"tensor 'a': data_offsets \[4, 0\]: must be a begin"),
     ("size", head_of(a=entry("F32")), "tensor 'a': 4 elements of F32: take 16 bytes, and it has 4"),
-    ("bits", head_of(a=entry("F4", [3], [0, 1])), "tensor 'a': 3 elements of F4: take 1.5 bytes, and it has 1"),
+    ("bits", head_of(a=entry("F4", [3], [0, 1])), "tensor 'a': 3 elements of F4: take 12 bits, and it has 1 bytes"),
     ("begin", head_of(a=entry(places=[4, 8])), "tensor 'a': begins at 4, the tensor before it ends at 0: leaves a hole"),
     ("hole", head_of(a=entry(), b=entry(places=[5, 9])), "tensor 'b': begins at 5, the tensor before it ends at 4: leaves a hole"),
     ("overlap", head_of(a=entry(), b=entry(places=[3, 7])), "tensor 'b': begins at 3, .*: overlaps the tensor before it"),
     ("end", head_of(a=entry(shape=[1 << 40], places=[0, 1 << 40])), "tensors of 1099511627776 bytes: the SSDs have "),
 ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps({"a": entry(shape=[1 << 62] * 400_000)}),
+        json.dumps({"a": entry(shape=[2] * 400_000)}),
+        "{" + ",".join(f'"{number}":0' for number in range(200_000)) + ',"199999":0}',
+    ],
+    ids=["sizes", "twos", "twice"],
+)
+def test_a_hostile_header_is_refused_at_once(ssd: warpbell.Ssd, text: str) -> None:
+    """What took minutes takes as long as to read it."""
+    put(ssd, len(text).to_bytes(8, "little") + text.encode())
+    began = time.monotonic()
+    with pytest.raises(safetensors.FormatError) as caught:
+        safetensors.open(ssd)
+    assert time.monotonic() - began < 20 and len(str(caught.value)) < 1000
+
+
+def test_metadata_of_null_is_none(ssd: warpbell.Ssd) -> None:
+    put(ssd, head_of(__metadata__=None, a=entry()) + bytes(4))
+    assert safetensors.open(ssd).metadata() == {}
+
+
+def test_shapes_that_numpy_cannot_have_are_refused_by_name(ssd: warpbell.Ssd) -> None:
+    put(ssd, head_of(a=entry(shape=[1] * 100, places=[0, 1])) + bytes(1))
+    handle = safetensors.open(ssd)
+    with pytest.raises(warpbell.ArgumentError, match=r"^shape 1x1x1x1x1x1x1x1x\.\.\.: NumPy has none such: "):
+        handle.load("a")
+    assert bytes(handle.load("a", "bytes")) == b"\0"
 
 
 @pytest.mark.parametrize(("data", "line"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])
@@ -330,6 +410,12 @@ class Odd:
         ({"a": numpy.zeros(2, "c16")}, {}, warpbell.ArgumentError, "tensor 'a': elements of complex128"),
         ({"a": numpy.zeros(2, "M8[s]")}, {}, warpbell.ArgumentError, "tensor 'a': elements of datetime64"),
         ({"a": numpy.zeros(2, object)}, {}, warpbell.ArgumentError, "tensor 'a': elements of object"),
+        (None, {}, warpbell.ArgumentTypeError, "tensors of type NoneType: must be a mapping of names to tensors"),
+        ([b"x"], {}, warpbell.ArgumentTypeError, "tensors of type list: must be a mapping"),
+        ({1: b"x", "b": b"y"}, {}, warpbell.ArgumentTypeError, "tensor 1: its name must be text"),
+        ({"\ud800": b"x"}, {}, warpbell.ArgumentError, "tensor .*ud800': its name has half of a surrogate pair"),
+        ({}, {"metadata": ["x"]}, warpbell.ArgumentTypeError, "metadata of type list: must be a mapping of names to text"),
+        ({}, {"metadata": {"a": "\ud800"}}, warpbell.ArgumentError, "metadata 'a': has half of a surrogate pair"),
         ({}, {"metadata": {"a": 1}}, warpbell.ArgumentTypeError, "metadata 'a' of type int: must be text"),
         ({}, {"metadata": {"warpbell.sha256": "x"}}, warpbell.ArgumentError, "metadata 'warpbell.sha256': is where checksums are kept"),
         ({"a": bytes(1 << 20)}, {"offset": 64 << 20}, warpbell.ArgumentError, "offset 67108864: the file has "),

@@ -53,6 +53,28 @@ def test_jax_has_the_same_address(ssd: warpbell.Ssd) -> None:
     view = jax_dlpack.from_dlpack(buffer)
     assert view.unsafe_buffer_pointer() == buffer.address
     assert bytes(numpy.asarray(view)[:4]) == b"jax!"
+    # JAX never writes: what others write later is seen through its view, from the host and from the SSD.
+    numpy.from_dlpack(buffer)[:4] = list(b"late")
+    assert bytes(numpy.asarray(view)[:4]) == b"late" and view[:4].tolist() == list(b"late")
+    ssd.write(0, b"disk" * 128)
+    ssd.read_into(buffer, 0, nbytes=512).result()
+    assert bytes(numpy.asarray(view)[:4]) == b"disk" and view[508:512].tolist() == list(b"disk")
+    assert view.unsafe_buffer_pointer() == buffer.address
+    with pytest.raises(warpbell.ExportedError, match="^buffer of 4096 bytes: 1 live views of it"):
+        buffer.close()
+    del view
+    gc.collect()
+    buffer.close()
+
+
+def test_the_ssd_reads_what_jax_made(ssd: warpbell.Ssd) -> None:
+    """The other way: an array of JAX is registered to be read from."""
+    jax_numpy = pytest.importorskip("jax.numpy")
+    numbers = jax_numpy.arange(1024, dtype="uint32").block_until_ready()
+    with ssd.register(numbers, readonly=True) as registered:
+        assert registered.address == numbers.unsafe_buffer_pointer()
+        ssd.write_from(registered, 0).result()
+    assert numpy.frombuffer(ssd.read(0, 4096), numpy.uint32).tolist() == list(range(1024))
 
 
 def test_a_capsule_that_nobody_takes_frees_its_view(ssd: warpbell.Ssd) -> None:

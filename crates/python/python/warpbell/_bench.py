@@ -33,7 +33,8 @@ class BenchResult:
         """What the command printed, parsed: one for each point of a sweep."""
 
     def records(self) -> list[dict[str, Any]]:
-        """One flat dict for each run, ready for `pandas.DataFrame` or `polars.DataFrame`."""
+        """One flat dict for each run, ready for `pandas.DataFrame` or `polars.DataFrame`: the words by their names, such as
+        `queues`, then what was measured; `run.` is before a name that is a word, too, such as `run.queues.0.commands`."""
         return [_record(document, run) for document in self.documents for run in document["runs"]]
 
     def __getitem__(self, name: str) -> Any:
@@ -166,13 +167,19 @@ def _record(document: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, An
     device = document.get("device")
     if isinstance(device, dict):
         record["device"] = device.get("name")
-    for name, value in [*run["job"].items(), *((name, value) for name, value in run.items() if name != "job")]:
+    for name, value in run["job"].items():
         record.update(_flat(name, value))
+    for name, value in run.items():
+        if name != "job":
+            # What was measured has the word's name in `queues` and `verify`.
+            record.update(_flat(f"run.{name}" if name in run["job"] else name, value))
     return record
 
 
 def _flat(name: str, value: Any) -> dict[str, Any]:
-    """Figures in dicts get names with a point: read.iops."""
+    """Figures in dicts get names with a point: read.iops. So do those of lists of dicts, with a number: ssds.0.iops."""
+    if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+        value = {str(number): one for number, one in enumerate(value)}
     if not isinstance(value, dict):
         return {name: value}
     flat: dict[str, Any] = {}

@@ -53,7 +53,7 @@ class Read:
         failed = self._wait()
         memory, self._memory = self._memory, None
         if memory is None:
-            return b""
+            return bytearray()
         if failed is not None:
             self._opened.pool.put(memory)
             raise self._named(*failed)

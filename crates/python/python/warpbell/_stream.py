@@ -16,10 +16,23 @@ _STEP_BYTES = 4 << 20
 _IN_FLIGHT = 4
 
 
-def flat(data: Any) -> memoryview:
-    """The bytes of an object with the buffer protocol: themselves, or a copy where they do not lie together."""
+def plain(data: Any) -> Any:
+    """A tensor of torch as an array over its memory; anything else as it is."""
+    if not (hasattr(data, "data_ptr") and hasattr(data, "resolve_conj")):
+        return data
+    if data.device.type != "cpu":
+        raise ArgumentError(f"tensor on {data.device}: must lie in memory of the host: tensor.cpu()")
     try:
-        view = memoryview(data)
+        return data.detach().resolve_conj().resolve_neg().numpy()
+    except (TypeError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        raise ArgumentError(f"tensor of {data.dtype}: NumPy has no such array: {reason}; tensor.view(torch.uint8) has its bytes") from None
+
+
+def flat(data: Any) -> memoryview:
+    """The bytes of an object with the buffer protocol, or of a tensor: themselves, or a copy where they do not lie together."""
+    try:
+        view = memoryview(plain(data))
     except TypeError:
         raise ArgumentTypeError(f"data of type {type_name(data)}: must have the buffer protocol") from None
     if view.nbytes == 0:

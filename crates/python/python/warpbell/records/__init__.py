@@ -6,7 +6,8 @@ epoch, shared between ranks, read ahead, and resumed. `Fixed` and `Indexed` say 
 
 from __future__ import annotations
 
-from ._datasets import Batch, IterableDataset, MapDataset, Record, RecordError
+from ._datasets import Batch, IterableDataset, MapDataset, Record
+from ._errors import RecordError
 from ._index import Fixed, Index, Indexed, load_index, save_index
 from ._order import NumberError, Order, Permutation
 from ._write import write

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-import collections
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from .._checks import whole
+from .._checks import type_name, whole
 from .._drives import Drives, Ssds
 from .._reader import Read, read
-from ..errors import ArgumentError, CommandError, Error
-from ._index import Fixed, Index, Indexed, load_index
+from ..errors import ArgumentError, ArgumentTypeError, CommandError, Error
+from ._errors import RecordError
+from ._index import Fixed, Index, Indexed, digest_of, load_index
+from ._iterators import Counted, Share
 from ._order import NumberError, Order
 from ._shape import Shaper
 
 # Records that are read together where no batches were asked for.
 _TOGETHER = 32
-_STATE_VERSION = 1
-
-
-class RecordError(CommandError):
-    """A record that could not be read."""
-
-    record: int = 0
-    """Which one."""
-    ssd: str = ""
-    """The SSD's name."""
-    offset: int = 0
-    """Where the part that could not be read begins there, in bytes."""
+_STATE_VERSION = 2
 
 
 class Record(NamedTuple):
@@ -66,10 +56,11 @@ class Records:
         return self.index.count
 
     def close(self) -> None:
-        """Closes the SSDs that were opened here: those that were given by name."""
+        """Closes the SSDs that were opened here: those that were given by name. The dataset is not used any more."""
         self._drives.close()
 
     def __enter__(self) -> Self:
+        self._drives.check_open()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None) -> None:
@@ -84,9 +75,8 @@ class Records:
             self._checked = True
 
         def name(part: int, ssd: str, offset: int, error: CommandError) -> Exception:
-            failure = RecordError(f"record {ids[part]}, {self.index.extent(ids[part])[1]} bytes at {offset} of {ssd}: {error}")
-            failure.record, failure.ssd, failure.offset, failure.status = ids[part], ssd, offset, error.status
-            return failure
+            text = f"record {ids[part]}, {self.index.extent(ids[part])[1]} bytes at {offset} of {ssd}: {error}"
+            return RecordError(text, record=ids[part], ssd=ssd, offset=offset, status=error.status)
 
         return read(self._drives, [self.index.extent(record) for record in ids], name)
 
@@ -118,6 +108,8 @@ class MapDataset(Records):
 
     def fetch(self, ids: Sequence[int]) -> list[Any]:
         """These records, which are read at once."""
+        if not isinstance(ids, Iterable):
+            raise ArgumentTypeError(f"ids of type {type_name(ids)}: must be a list of records' numbers")
         known = [self._known(record) for record in ids]
         return self._records(known, self._read(known))
 
@@ -137,7 +129,8 @@ class IterableDataset(Records):
 
     With `batch_size` it gives `Batch`es, the last of which may be smaller, else `Record`s. `prefetch` batches are read
     ahead. Iteration goes on where `position` is, and the end of an epoch leads to the begin of the next. One thread may
-    iterate at a time; a new iterator ends the one before.
+    iterate at a time; a new iterator ends the one before. Where a record cannot be read, the position stays before it: a new
+    iterator reads it again, `skip` leaves it out, and so does the same iterator if it is asked for more.
     """
 
     def __init__(
@@ -161,6 +154,7 @@ class IterableDataset(Records):
         self._order = Order(self.index.count, shuffle=shuffle, seed=seed, epoch=epoch, rank=rank, world_size=world_size)
         self._position = 0
         self._iterator = 0
+        self._digest: str | None = None
 
     def __len__(self) -> int:
         """What an epoch of this rank gives: batches, or records."""
@@ -190,12 +184,18 @@ class IterableDataset(Records):
         """Goes to the begin of this epoch."""
         self._go_to(self.epoch, 0)
 
+    def skip(self, count: int = 1) -> None:
+        """Goes on behind the next `count` batches of this epoch, or records: behind one that cannot be read."""
+        records = whole("count", count, 1) * (self.batch_size or 1)
+        self._go_to(self.epoch, min(self._position + records, len(self._order)))
+
     def state_dict(self) -> dict[str, Any]:
         """Where the stream is, in plain numbers: for `load_state_dict` of the same dataset in another process."""
         order = self._order
         return {
             "version": _STATE_VERSION,
             "count": order.count,
+            "index": self._index_digest(),
             "shuffle": order.shuffle,
             "seed": order.seed,
             "rank": order.rank,
@@ -206,8 +206,10 @@ class IterableDataset(Records):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on where a stream was. It must be one of the same records, order and ranks."""
+        if not isinstance(state, Mapping):
+            raise ArgumentTypeError(f"state of type {type_name(state)}: must be what state_dict gave")
         mine = self.state_dict()
-        for name in ("version", "count", "shuffle", "seed", "rank", "world_size"):
+        for name in ("version", "count", "index", "shuffle", "seed", "rank", "world_size"):
             if name not in state or state[name] != mine[name]:
                 raise ArgumentError(f"state's {name} {state.get(name)}: this dataset has {mine[name]}")
         position = whole("state's position", state.get("position"), 0, len(self._order))
@@ -218,52 +220,41 @@ class IterableDataset(Records):
         self._position = position
         self._iterator += 1
 
-    def __iter__(self) -> Iterator[Any]:
-        return self.count(self._share(0, 1))
+    def _index_digest(self) -> str:
+        if self._digest is None:
+            self._digest = digest_of(self.index)
+        return self._digest
 
-    def count(self, source: Iterable[tuple[Any, int]]) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Any]:
+        return self._counted(self._share(0, 1))
+
+    def _counted(self, source: Iterator[tuple[Any, int]]) -> Counted:
         """Hands out what was read for this rank, and counts its records: `position` goes on."""
         self._iterator += 1
-        return self._count(source, self._iterator)
-
-    def _count(self, source: Iterable[tuple[Any, int]], iterator: int) -> Iterator[Any]:
-        for given, records in source:
-            self._check_newest(iterator)
-            self._position += records
-            yield given
-        self._check_newest(iterator)
-        self._go_to(self.epoch + 1, 0)
+        return Counted(self, source, self._iterator)
 
     def _check_newest(self, iterator: int) -> None:
+        self._drives.check_open()
         if iterator != self._iterator:
             raise Error("iterator: ended: its dataset went elsewhere, or has a newer iterator")
 
-    def _share(self, worker: int, workers: int) -> Iterator[tuple[Any, int]]:
-        """What one of several workers gives, which take batches in turn, and the records of each."""
-        begun: collections.deque[tuple[list[int], Read]] = collections.deque()
-        blocks = self._blocks(worker, workers)
-        try:
-            for ids in blocks:
-                begun.append((ids, self._read(ids)))
-                if len(begun) > self.prefetch:
-                    yield from self._given(*begun.popleft())
-            while begun:
-                yield from self._given(*begun.popleft())
-        finally:
-            for _, left in begun:
-                left.drop()
+    def _pass(self, records: int) -> None:
+        """Goes on behind records, within an iterator."""
+        self._position = min(self._position + records, len(self._order))
 
-    def _blocks(self, worker: int, workers: int) -> Iterator[list[int]]:
+    def _share(self, worker: int, workers: int) -> Share:
+        """What one of several workers gives, which take batches in turn, and the records of each."""
+        return Share(self._read, self._given, self._blocks(self._position, worker, workers), self.prefetch, self.batch_size is None)
+
+    def _blocks(self, position: int, worker: int, workers: int) -> Iterator[list[int]]:
         """The ids that are read together."""
         order, size = self._order, self.batch_size or 1
-        begins = iter(range(self._position + worker * size, len(order), workers * size))
+        begins = iter(range(position + worker * size, len(order), workers * size))
         together = 1 if self.batch_size else _TOGETHER
         while first := list(itertools.islice(begins, together)):
             yield [order[position] for begin in first for position in range(begin, min(begin + size, len(order)))]
 
-    def _given(self, ids: list[int], begun: Read) -> Iterator[tuple[Any, int]]:
+    def _given(self, ids: list[int], begun: Read) -> list[tuple[Any, int]]:
         if self.batch_size:
-            yield Batch(self._numbers(ids), self._batch(ids, begun)), len(ids)
-            return
-        for record, data in zip(ids, self._records(ids, begun)):
-            yield Record(record, data), 1
+            return [(Batch(self._numbers(ids), self._batch(ids, begun)), len(ids))]
+        return [(Record(record, data), 1) for record, data in zip(ids, self._records(ids, begun))]

@@ -87,6 +87,7 @@ class Order:
         return (self.count - self.rank + self.world_size - 1) // self.world_size
 
     def __getitem__(self, position: int) -> int:
+        position = whole("position", position, -(1 << 63))
         if not 0 <= position < len(self):
             raise NumberError(f"position {position}: rank {self.rank} of {self.world_size} has {len(self)} records")
         number = self.rank + position * self.world_size

@@ -15,7 +15,7 @@ FRAMEWORKS = ("numpy", "bytes")
 
 
 @functools.cache
-def _numpy() -> Any:
+def numpy() -> Any:
     try:
         import numpy
     except ImportError:
@@ -33,32 +33,42 @@ class Shaper:
             self._check()
 
     def _check(self) -> None:
-        """Whether records of fixed size have this type and shape."""
-        index, item = self._index, self._dtype().itemsize
-        if self._dtype().hasobject:
-            raise ArgumentError(f"dtype {index.dtype}: must be of plain bytes")
-        if isinstance(index, Fixed):
-            if index.record_bytes % item:
-                raise ArgumentError(f"dtype {index.dtype}: its {item} bytes must divide those of a record, {index.record_bytes}")
-            sizes = index.shape or (-1,)
-            if -1 not in sizes and math.prod(sizes) * item != index.record_bytes:
-                raise ArgumentError(f"shape {sizes}: of {index.dtype} must have the {index.record_bytes} bytes of a record")
+        """Whether there is such a type, and records of fixed size have it, and the shape."""
+        dtype = self._dtype()
+        if dtype.hasobject:
+            raise ArgumentError(f"dtype {self._index.dtype}: must be of plain bytes")
+        if dtype.itemsize == 0:
+            raise ArgumentError(f"dtype {self._index.dtype!r}: has elements of 0 bytes")
+        if isinstance(self._index, Fixed):
+            self.check("a record", self._index.record_bytes)
+
+    def check(self, what: str, nbytes: int) -> None:
+        """Whether a record of so many bytes can have this type and shape."""
+        name, shape, item = self._index.dtype, self._index.shape, self._dtype().itemsize
+        if nbytes % item:
+            raise ArgumentError(f"dtype {name}: its {item} bytes must divide those of {what}, {nbytes}")
+        if shape is None:
+            return
+        known = item * math.prod(size for size in shape if size != -1)
+        fits = nbytes % known == 0 if known and -1 in shape else nbytes == known
+        if not fits:
+            raise ArgumentError(f"shape {shape}: of {name} must have the {nbytes} bytes of {what}")
 
     def _dtype(self) -> Any:
         try:
-            return _numpy().dtype(self._index.dtype)
-        except TypeError:
+            return numpy().dtype(self._index.dtype)
+        except (TypeError, ValueError, SyntaxError):
             raise ArgumentError(f"dtype {self._index.dtype}: NumPy knows no such type") from None
 
     def empty(self) -> Any:
         """An array of no records."""
-        return _numpy().empty(0, self._dtype())
+        return numpy().empty(0, self._dtype())
 
     def record(self, memory: Any, place: int, nbytes: int) -> Any:
         """One record."""
         if self._framework == "bytes":
             return memoryview(memory).cast("B")[place : place + nbytes]
-        return self._typed(_numpy().frombuffer(memory, "u1", nbytes, place) if nbytes else _numpy().empty(0, "u1"), ())
+        return self._typed(numpy().frombuffer(memory, "u1", nbytes, place) if nbytes else numpy().empty(0, "u1"), ())
 
     def batch(self, memory: Any, places: Sequence[int], lengths: Sequence[int]) -> Any:
         """Records of a batch: of fixed size as one array, else a list."""
@@ -66,19 +76,20 @@ class Shaper:
             return [self.record(memory, *each) for each in zip(places, lengths)]
         count, nbytes = len(places), self._index.record_bytes
         if all(place == places[0] + turn * nbytes for turn, place in enumerate(places)):
-            flat = _numpy().frombuffer(memory, "u1", count * nbytes, places[0])
+            flat = numpy().frombuffer(memory, "u1", count * nbytes, places[0])
         else:
-            rows = [_numpy().frombuffer(memory, "u1", nbytes, place) for place in places]
-            flat = _numpy().concatenate(rows)
+            rows = [numpy().frombuffer(memory, "u1", nbytes, place) for place in places]
+            flat = numpy().concatenate(rows)
         return self._typed(flat, (count,))
 
     def _typed(self, flat: Any, ahead: tuple[int, ...]) -> Any:
-        dtype = self._dtype()
-        if flat.nbytes % dtype.itemsize:
-            raise ArgumentError(f"dtype {self._index.dtype}: its {dtype.itemsize} bytes must divide those of a record, {flat.nbytes}")
+        dtype, shape = self._dtype(), self._index.shape
+        if not isinstance(self._index, Fixed):
+            self.check("a record", flat.nbytes)
         if flat.ctypes.data % dtype.alignment:
             flat = flat.copy()
-        shape = self._index.shape or (-1,)
+        if shape is None:
+            shape = (-1,)
         if -1 in shape and flat.nbytes == 0:
             shape = tuple(0 if size == -1 else size for size in shape)
-        return flat.view(dtype).reshape(*ahead, *shape)
+        return flat.view(dtype).reshape((*ahead, *shape))

@@ -120,6 +120,7 @@ class Handle:
 
     def _memory(self, extents: Sequence[tuple[int, int]], names: Sequence[str | None]) -> Iterator[memoryview]:
         """The bytes of parts, read at once."""
+        self._drives.check_open()
         if self._kernel is not None:
             return (self._by_kernel(self._kernel, *extent, name) for extent, name in zip(extents, names))
 
@@ -134,7 +135,7 @@ class Handle:
 
     def _by_kernel(self, kernel: KernelReader, begin: int, nbytes: int, name: str | None) -> memoryview:
         if nbytes == 0:
-            return memoryview(b"")
+            return memoryview(bytearray())
         block = self._drives.open().space.block_size
         first, end = begin - begin % block, -(-(begin + nbytes) // block) * block
         try:
@@ -170,10 +171,11 @@ class Handle:
         return entry
 
     def close(self) -> None:
-        """Closes the SSDs that were opened here: those that were given by name. Tensors stay."""
+        """Closes the SSDs that were opened here: those that were given by name. Tensors stay, and no more are loaded."""
         self._drives.close()
 
     def __enter__(self) -> Self:
+        self._drives.check_open()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None) -> None:

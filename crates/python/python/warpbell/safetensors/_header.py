@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
-from collections.abc import Mapping
+import reprlib
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..errors import Error
@@ -18,6 +18,10 @@ METADATA = "__metadata__"
 # Checksums of ours among the metadata: of the table of tensors with the rest of the metadata, and of each tensor.
 TABLE_SUM, TENSOR_SUMS = "warpbell.sha256.table", "warpbell.sha256"
 _SIZE_MAX = (1 << 63) - 1
+# Bytes come from anyone: messages show the beginning of what is long.
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 200
+_SHORT.maxlist = 8
 
 
 class FormatError(Error, ValueError):
@@ -69,10 +73,15 @@ def parse(data: bytes) -> Header:
         if isinstance(error, FormatError):
             raise
         raise FormatError(f"header is no JSON: {error}") from None
-    metadata = found.pop(METADATA, None) or {}
+    metadata = found.pop(METADATA, None)
+    if metadata is None:
+        metadata = {}
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise FormatError(f"header: {METADATA} must have text for each name")
-    tensors = {name: _entry(name, value) for name, value in found.items()}
+    for text in (*found, *metadata, *metadata.values()):
+        if not is_text(text):
+            raise FormatError(f"header: text {shown(text)}: has half of a surrogate pair")
+    tensors = {name: _entry(shown(name), value) for name, value in found.items()}
     _check_places(tensors)
     return Header(tensors, metadata)
 
@@ -80,26 +89,55 @@ def parse(data: bytes) -> Header:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
-        names = [name for name, _ in pairs]
-        raise FormatError(f"header: name {next(name for name in names if names.count(name) > 1)!r} is there twice")
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise FormatError(f"header: name {shown(name)} is there twice")
+            seen.add(name)
     return made
 
 
+def shown(value: Any) -> str:
+    """What a message shows of a value."""
+    return _SHORT.repr(value)
+
+
+def is_text(text: str) -> bool:
+    """Whether it can be written as UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _entry(name: str, value: Any) -> Entry:
+    """A tensor, whose name is given as messages show it."""
     if not isinstance(value, dict) or not {"dtype", "shape", "data_offsets"} <= set(value):
-        raise FormatError(f"tensor {name!r}: must have dtype, shape and data_offsets")
+        raise FormatError(f"tensor {name}: must have dtype, shape and data_offsets")
     dtype, shape, places = value["dtype"], value["shape"], value["data_offsets"]
     if not isinstance(dtype, str) or dtype not in KINDS:
-        raise FormatError(f"tensor {name!r}: dtype {dtype!r}: must be one of {', '.join(KINDS)}")
+        raise FormatError(f"tensor {name}: dtype {shown(dtype)}: must be one of {', '.join(KINDS)}")
     if not _are_sizes(shape):
-        raise FormatError(f"tensor {name!r}: shape {shape!r}: must be a list of whole numbers from 0 to 2^63 - 1")
+        raise FormatError(f"tensor {name}: shape {shown(shape)}: must be a list of whole numbers from 0 to 2^63 - 1")
     if not _are_sizes(places) or len(places) != 2 or places[0] > places[1]:
-        raise FormatError(f"tensor {name!r}: data_offsets {places!r}: must be a begin, and an end not before it")
-    bits = math.prod(shape) * KINDS[dtype].bits
-    if bits % 8 or bits // 8 != places[1] - places[0]:
-        shown = "x".join(map(str, shape)) or "one"
-        raise FormatError(f"tensor {name!r}: {shown} elements of {dtype}: take {bits / 8:g} bytes, and it has {places[1] - places[0]}")
+        raise FormatError(f"tensor {name}: data_offsets {shown(places)}: must be a begin, and an end not before it")
+    bits = _bits(shape, KINDS[dtype].bits)
+    if bits is None or bits != 8 * (places[1] - places[0]):
+        elements = "x".join(map(str, shape[:8])) + "x..." * (len(shape) > 8) if shape else "one"
+        takes = "2^63 bytes or more" if bits is None else f"{bits} bits" if bits % 8 else f"{bits // 8} bytes"
+        raise FormatError(f"tensor {name}: {elements} elements of {dtype}: take {takes}, and it has {places[1] - places[0]} bytes")
     return Entry(dtype, tuple(shape), *places)
+
+
+def _bits(shape: Sequence[int], each: int) -> int | None:
+    """Bits of all elements; None: too many, or too many before a size of 0, which others refuse as well."""
+    bits = each
+    for size in shape:
+        bits *= size
+        if bits > 8 * _SIZE_MAX:
+            return None
+    return bits
 
 
 def _are_sizes(value: Any) -> bool:
@@ -112,7 +150,7 @@ def _check_places(tensors: Mapping[str, Entry]) -> None:
     for name, entry in sorted(tensors.items(), key=lambda item: (item[1].begin, item[1].end)):
         if entry.begin != end:
             what = "overlaps the tensor before it" if entry.begin < end else "leaves a hole"
-            raise FormatError(f"tensor {name!r}: begins at {entry.begin}, the tensor before it ends at {end}: {what}")
+            raise FormatError(f"tensor {shown(name)}: begins at {entry.begin}, the tensor before it ends at {end}: {what}")
         end = entry.end
 
 

@@ -83,7 +83,7 @@ def to_numpy(flat: Any, name: str, shape: tuple[int, ...], raw: bool = False) ->
         return array
     dtype = kind.numpy or _RAW[kind.bits]
     own = None if raw or kind.numpy or extension_types() is None else getattr(extension_types(), str(kind.extension), None)
-    return _aligned(array, kind.bits // 8).view(own or dtype).reshape(shape)
+    return _shaped(_aligned(array, kind.bits // 8).view(own or dtype), shape, "NumPy")
 
 
 def to_torch(flat: Any, name: str, shape: tuple[int, ...]) -> Any:
@@ -97,9 +97,18 @@ def to_torch(flat: Any, name: str, shape: tuple[int, ...]) -> Any:
     if dtype is None:
         raise ArgumentError(f'dtype {name}: torch {torch.__version__} has no such type; framework="numpy" has its bytes')
     if len(flat) == 0:
-        return torch.empty(shape, dtype=dtype)
+        return _shaped(torch.empty(0, dtype=dtype), shape, "torch")
     tensor = torch.from_numpy(_aligned(numpy().frombuffer(flat, "u1"), max(1, kind.bits // 8))).view(dtype)
-    return tensor if kind.bits < 8 else tensor.reshape(shape)
+    return tensor if kind.bits < 8 else _shaped(tensor, shape, "torch")
+
+
+def _shaped(array: Any, shape: tuple[int, ...], owner: str) -> Any:
+    """The format has more shapes than others: any number of sizes, and sizes whose product is 0."""
+    try:
+        return array.reshape(shape)
+    except (ValueError, RuntimeError, OverflowError) as error:
+        text = "x".join(map(str, shape[:8])) + "x..." * (len(shape) > 8)
+        raise ArgumentError(f'shape {text}: {owner} has none such: {error}; framework="bytes" has its bytes') from None
 
 
 def _aligned(array: Any, item: int) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ from .._checks import type_name, whole
 from .._drives import Drives, Ssds
 from .._stream import Stream, flat
 from ..errors import ArgumentError, ArgumentTypeError
-from ._header import METADATA, TABLE_SUM, TENSOR_SUMS, Entry, Header, make, table_sum
+from ._header import METADATA, TABLE_SUM, TENSOR_SUMS, Entry, Header, is_text, make, table_sum
 from ._kinds import KINDS, OF_EXTENSION, OF_LETTER, OF_NUMPY, OF_TORCH, numpy
 
 
@@ -37,8 +38,8 @@ def save(
     Tensors are arrays of NumPy, torch or JAX, or objects with the buffer protocol. `checksums` keeps the SHA-256 of each in
     the metadata. What lies behind the last byte stays.
     """
-    given = dict(metadata or {})
-    _check_metadata(given, checksums)
+    given = _checked_metadata(metadata, checksums)
+    _check_names(tensors)
     found = {name: _tensor(name, value) for name, value in sorted(tensors.items())}
     # As other writers do: the largest elements first, so that all are aligned.
     found = dict(sorted(found.items(), key=lambda item: -KINDS[item[1].dtype].bits))
@@ -65,19 +66,34 @@ def save(
     return len(header) + end
 
 
-def _check_metadata(metadata: Mapping[str, str], checksums: bool) -> None:
+def _checked_metadata(metadata: Any, checksums: bool) -> dict[str, str]:
+    if metadata is None:
+        return {}
+    if not isinstance(metadata, Mapping):
+        raise ArgumentTypeError(f"metadata of type {type_name(metadata)}: must be a mapping of names to text")
     for name, text in metadata.items():
         if not isinstance(name, str) or not isinstance(text, str):
             raise ArgumentTypeError(f"metadata {name!r} of type {type_name(text)}: must be text")
         if checksums and name in (TABLE_SUM, TENSOR_SUMS):
             raise ArgumentError(f"metadata {name!r}: is where checksums are kept: checksums=False, or another name")
+        if not is_text(name) or not is_text(text):
+            raise ArgumentError(f"metadata {name!r}: has half of a surrogate pair, which is no UTF-8")
+    return dict(metadata)
 
 
-def _tensor(name: Any, value: Any) -> _Tensor:
-    if not isinstance(name, str):
-        raise ArgumentTypeError(f"tensor {name!r}: its name must be text")
-    if name == METADATA:
-        raise ArgumentError(f"tensor {name!r}: is the format's own name")
+def _check_names(tensors: Any) -> None:
+    if not isinstance(tensors, Mapping):
+        raise ArgumentTypeError(f"tensors of type {type_name(tensors)}: must be a mapping of names to tensors")
+    for name in tensors:
+        if not isinstance(name, str):
+            raise ArgumentTypeError(f"tensor {name!r}: its name must be text")
+        if name == METADATA:
+            raise ArgumentError(f"tensor {name!r}: is the format's own name")
+        if not is_text(name):
+            raise ArgumentError(f"tensor {name!r}: its name has half of a surrogate pair, which is no UTF-8")
+
+
+def _tensor(name: str, value: Any) -> _Tensor:
     if type_name(value).startswith("torch.") and hasattr(value, "untyped_storage") or hasattr(value, "data_ptr"):
         return _of_torch(name, value)
     if hasattr(value, "dtype"):
@@ -87,9 +103,19 @@ def _tensor(name: Any, value: Any) -> _Tensor:
     except TypeError:
         limit = "must be an array of NumPy, torch or JAX, or have the buffer protocol"
         raise ArgumentTypeError(f"tensor {name!r} of type {type_name(value)}: {limit}") from None
-    if view.format not in OF_LETTER or view.itemsize * 8 != KINDS[OF_LETTER[view.format]].bits:
+    kind = _kind_of(view)
+    if kind is None:
         raise ArgumentError(f"tensor {name!r}: elements of {view.format!r}: the format has none such")
-    return _Tensor(OF_LETTER[view.format], tuple(view.shape or ()), flat(view))
+    return _Tensor(kind, tuple(view.shape or ()), flat(view))
+
+
+def _kind_of(view: memoryview) -> str | None:
+    """The kind of a view's elements. `@` and `=` are this machine's order of bytes, and that of x86-64 is `<`."""
+    letter = view.format.removeprefix("@").removeprefix("=")
+    if sys.byteorder == "little":
+        letter = letter.removeprefix("<")
+    kind = OF_LETTER.get(letter)
+    return kind if kind is not None and view.itemsize * 8 == KINDS[kind].bits else None
 
 
 def _of_numpy(name: str, array: Any) -> _Tensor:
@@ -108,5 +134,7 @@ def _of_torch(name: str, tensor: Any) -> _Tensor:
     found = OF_TORCH.get(str(tensor.dtype))
     if found is None:
         raise ArgumentError(f"tensor {name!r}: elements of {tensor.dtype}: the format has none such")
-    plain = tensor.detach().cpu().contiguous().reshape(-1)
+    if tensor.layout != torch.strided or tensor.is_meta:
+        raise ArgumentError(f"tensor {name!r}: on {tensor.device}, of layout {tensor.layout}: must be dense, and have data: tensor.to_dense()")
+    plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
     return _Tensor(found, tuple(tensor.shape), flat(plain.view(torch.uint8).numpy()) if plain.numel() else memoryview(b""))
