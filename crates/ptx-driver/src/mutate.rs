@@ -50,7 +50,7 @@ const MUTATIONS: &[(&str, Change)] = &[
     ("ballot-of-the-opposite", Within("vote.sync.ballot", ", %p", ", !%p")),
     ("shuffle-from-another", Put(", 0, 31, -1;", ", 1, 31, -1;")),
     ("proxy-fence-gone", Drop("fence.proxy.async;")),
-    ("parity-opposite", Put(", 1, 0, p;", ", 0, 1, p;")),
+    ("phase-ignored", Put(", 1, 0, p;", ", 1, 1, p;")),
     ("highest-for-lowest", Put("brev.b32", "mov.b32")),
 ];
 
