@@ -241,8 +241,13 @@ impl Attachment {
     /// As long as there is a launch of these queues, kernels find them as the first of those launches did: a kernel that
     /// starts after a queue was replaced then comes to the new one by way of the old one.
     pub fn launch<T: KernelArgs>(&self, kernel: &str, args: &T, memory: Regions) -> Result<Launch, Error> {
-        let memory = self.0.buffers.lock().iter().fold(memory.with(self.queues()), Regions::with);
+        let memory = self.lend(memory);
         prepare(std::slice::from_ref(self), Launch::new(&self.0.target, kernel, args, memory)?)
+    }
+
+    /// Lets a launch have its queues and buffers, too.
+    pub(crate) fn lend(&self, memory: Regions) -> Regions {
+        self.0.buffers.lock().iter().fold(memory.with(self.queues()), Regions::with)
     }
 
     pub(crate) fn on_this_target(&self, module: &Module) -> Result<(), Error> {
