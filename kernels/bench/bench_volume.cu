@@ -23,9 +23,8 @@ template <class Map> class volume_warp : workload {
             if (group_.ballot(busy_ != 0) == 0) {
                 break;
             }
-            const bool ended = end_some();
             tick(group_, (ticks & 15u) == 0);
-            if (!ended) {
+            if (!end_some()) {
                 port::pause();
             }
         }

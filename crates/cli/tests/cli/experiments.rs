@@ -158,13 +158,18 @@ fn kernels_read_stripes_in_real_time() {
     let options = ["--api", "volume", "--runtime", "60ms", "--bs", "4k,128k", "--iodepth", "5"];
     let chosen = ["--chunk", "64k", "--policy", "by-cta,hashed"];
     let found = json(&[&["stripe"][..], &["soft:size=8m"; 3], &options, &chosen].concat());
-    for row in ["stripe ssds=1 ", "stripe ssds=2 ", "stripe ssds=3 ", "concatenate ssds=3 "] {
-        as_laid_out(&found, row);
-    }
-    for policy in ["by-cta", "hashed"] {
-        let row = format!("replicate ssds=3 policy={policy} ");
-        let of = |key: &str| figure(&found, &row, key);
+    for row in [
+        "stripe ssds=1 ",
+        "stripe ssds=2 ",
+        "stripe ssds=3 ",
+        "concatenate ssds=3 ",
+        "replicate ssds=3 policy=by-cta ",
+        "replicate ssds=3 policy=hashed ",
+    ] {
+        // On a busy machine there are few reads, and their shares are whatever chance makes them.
+        let of = |key: &str| figure(&found, row, key);
         assert_eq!(of("smallest_share"), of("expected_smallest_share"), "{row}");
+        assert!(of("iops") > 0.0 && of("p50_ns") <= of("max_ns"), "{row}: {found:#}");
     }
     let skipped = found["skipped"].as_array().expect("what was skipped");
     assert_eq!((found["rows"].as_array().expect("rows").len(), skipped.len()), (6, 6));

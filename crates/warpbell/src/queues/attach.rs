@@ -12,7 +12,7 @@ use warpbell_kernels::cpu::Hooks;
 use warpbell_nvme::command::QueuePriority;
 use warpbell_softctl::SoftDevice;
 
-use crate::client_time::{self, ClientTime};
+use crate::client_time::{self, ClientTime, device_hooks};
 use crate::queues::doorbells::{DoorbellMapping, DoorbellRequest};
 use crate::queues::flush::FlushMapping;
 use crate::queues::layout::{CidLayout, DEFAULT_COMMANDS_PER_LANE};
@@ -466,21 +466,6 @@ fn publish(
         queues.publish(index, &rings.addresses(pair, doorbells, &shadows)?)?;
     }
     Ok(shadows)
-}
-
-/// With hooks for a device that wants to see each doorbell write, and whose time may be virtual; none where the page is
-/// memory.
-fn device_hooks(hooks: Hooks, device: &Arc<dyn Device>) -> Hooks {
-    let doorbells = device.doorbells();
-    let page = doorbells.window();
-    match doorbells.sink() {
-        Some(sink) => {
-            let clock = device.clone();
-            let now = move || u64::try_from(clock.clock().now().as_nanos()).unwrap_or(u64::MAX);
-            hooks.doorbell_sink(page.as_ptr() as u64, page.len(), sink).clock(now)
-        }
-        None => hooks,
-    }
 }
 
 fn namespace_ref(
