@@ -6,6 +6,7 @@
 #include <warpbell/abi.h>
 #include <warpbell/abi_cache.h>
 #include <warpbell/abi_file.h>
+#include <warpbell/abi_volume.h>
 
 #define WARPBELL_BENCH_ABI_VERSION 3u
 
@@ -219,6 +220,23 @@ typedef struct warpbell_bench_array_args {
     uint32_t spread; /* pages that a warp wants at once: 1, 2, 4, 8, 16 or 32 */
     uint32_t pad0;
 } warpbell_bench_array_args;
+
+#define WARPBELL_BENCH_VOLUME_MEMBERS 8u /* SSDs of a volume, at most */
+#define WARPBELL_BENCH_VOLUME_TOKENS 16u /* reads that a lane has in flight, at most */
+
+/* Kernels `bench_volume`, `_hashed`, `_by_cta` and `_nearest`: reads at random places of a volume on shared
+ * queues, each of one command, with that mapping of warps; the first is round_robin. A unit is as in `bench`,
+ * in blocks of the volume, and crosses no chunk. Of `bench.ns`, that of any member, block_shift is the
+ * volume's. iodepth is of the whole launch, cut for its warps as `bench` cuts a queue's. A read that fails
+ * ends its warp. The buffer is the volume's, `bench.buffer` is not used, nor are `crc_tables`,
+ * `read_percent`, `pattern` (random), `api`, `verify`, `batch`, `recover_ns`, `lbas` and `retries`.
+ * timeout_ns is not 0. */
+typedef struct warpbell_bench_volume_args {
+    uint32_t abi_version, size;
+    warpbell_bench_args bench;
+    warpbell_volume_ref volume;
+    warpbell_volume_buffer_ref buffer;
+} warpbell_bench_volume_args;
 
 #ifdef __cplusplus
 }

@@ -131,6 +131,11 @@
     F(warpbell_bench_array_args, bench) F(warpbell_bench_array_args, cache) \
     F(warpbell_bench_array_args, sums) F(warpbell_bench_array_args, stored) \
     F(warpbell_bench_array_args, spread) F(warpbell_bench_array_args, pad0)
+
+#define WARPBELL_FIELDS_BENCH_VOLUME_ARGS(F) \
+    F(warpbell_bench_volume_args, abi_version) F(warpbell_bench_volume_args, size) \
+    F(warpbell_bench_volume_args, bench) F(warpbell_bench_volume_args, volume) \
+    F(warpbell_bench_volume_args, buffer)
 /* clang-format on */
 
 #define WARPBELL_BENCH_STRUCTS(S)                                                                            \
@@ -151,7 +156,8 @@
     S(warpbell_agent_counts, WARPBELL_FIELDS_AGENT_COUNTS)                                                   \
     S(warpbell_bench_agent_args, WARPBELL_FIELDS_BENCH_AGENT_ARGS)                                           \
     S(warpbell_bench_batch_args, WARPBELL_FIELDS_BENCH_BATCH_ARGS)                                           \
-    S(warpbell_bench_array_args, WARPBELL_FIELDS_BENCH_ARRAY_ARGS)
+    S(warpbell_bench_array_args, WARPBELL_FIELDS_BENCH_ARRAY_ARGS)                                           \
+    S(warpbell_bench_volume_args, WARPBELL_FIELDS_BENCH_VOLUME_ARGS)
 
 #ifdef __cplusplus
 WARPBELL_BENCH_STRUCTS(WARPBELL_STRUCT_COMPLETE)

@@ -1,5 +1,5 @@
-// What kernels `bench`, `bench_agent`, `bench_array_*` and `bench_batch` have in common: which I/Os there
-// are, when to end, and what came of each.
+// What kernels `bench`, `bench_agent`, `bench_array_*`, `bench_batch`, `bench_tiles*` and `bench_volume*`
+// have in common: which I/Os there are, when to end, and what came of each.
 #pragma once
 
 #include "histogram.cuh"

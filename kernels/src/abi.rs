@@ -131,6 +131,7 @@ pub const BENCH_STRUCTS: &[Layout] = &[
     Layout::of::<BenchAgentArgs>(),
     Layout::of::<BenchBatchArgs>(),
     Layout::of::<BenchArrayArgs>(),
+    Layout::of::<BenchVolumeArgs>(),
     Layout::of::<CheckResult>(),
     Layout::of::<CheckArgs>(),
     Layout::of::<StaleCheckArgs>(),

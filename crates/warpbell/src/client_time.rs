@@ -1,11 +1,11 @@
-//! Kernels on the CPU target whose accesses take virtual time (`client=h200`).
+//! Kernels on the CPU target in the time of their device, and those whose accesses take it (`client=h200`).
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use warpbell_hw::Device;
-use warpbell_kernels::cpu::AccessCosts;
+use warpbell_kernels::cpu::{AccessCosts, Hooks};
 use warpbell_softctl::{ClientModel, ClientRings, SoftDevice};
 
 use crate::Launch;
@@ -34,6 +34,21 @@ impl ClientTime {
             host.extend(parts.rings.iter().flat_map(|rings| rings.ranges()));
         }
         Some(ClientTime { soft: soft.clone(), costs, host })
+    }
+}
+
+/// With hooks for a device that wants to see each doorbell write, and whose time may be virtual; none where the page is
+/// memory.
+pub(crate) fn device_hooks(hooks: Hooks, device: &Arc<dyn Device>) -> Hooks {
+    let doorbells = device.doorbells();
+    let page = doorbells.window();
+    match doorbells.sink() {
+        Some(sink) => {
+            let clock = device.clone();
+            let now = move || u64::try_from(clock.clock().now().as_nanos()).unwrap_or(u64::MAX);
+            hooks.doorbell_sink(page.as_ptr() as u64, page.len(), sink).clock(now)
+        }
+        None => hooks,
     }
 }
 

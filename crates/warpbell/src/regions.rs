@@ -83,6 +83,12 @@ impl Regions {
         self
     }
 
+    /// Memory of the library's own in which references of queues lie beside other words of kernels.
+    pub(crate) fn with_references(mut self, memory: &KernelMemory) -> Regions {
+        self.queues.push(memory.range());
+        self.with(memory)
+    }
+
     /// Refuses memory that is not inside one of these.
     pub(crate) fn check(&self, kernel: &str, span: &Span) -> Result<(), Error> {
         let end = span.address.checked_add(span.bytes);

@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use warpbell_hw::{BASE_PAGE, Window};
-use warpbell_kernels::abi;
+use warpbell_kernels::abi::{self, KernelArgs};
 use zerocopy::IntoBytes;
 
 use crate::queues::attach::prepare;
-use crate::{Attachment, Buffer, Error, IoMemory, KernelMemory, Launch, Module};
+use crate::{Attachment, Buffer, Error, IoMemory, KernelMemory, Launch, Module, Regions};
 pub use io::{VolumeIo, VolumeIoSpec, VolumeRequest};
 pub use parts::{VolumeLeft, VolumePart};
 pub use places::{VolumePiece, VolumePlace};
@@ -156,6 +156,11 @@ impl Volume {
         1 << self.shape.block_shift
     }
 
+    /// Bytes that one command moves at most, on each SSD.
+    pub fn command_bytes(&self) -> u64 {
+        u64::from(self.shape.piece_blocks) << self.shape.block_shift
+    }
+
     /// A buffer of at least `bytes` zeroed bytes that all SSDs have mapped. Host memory only.
     pub fn buffer(&self, bytes: usize) -> Result<VolumeBuffer, Error> {
         let own = self.members[0].queues.buffer(bytes)?;
@@ -213,6 +218,14 @@ impl Volume {
         }
         self.buffers.lock().retain(|refs| refs.address() != buffer.refs.address());
         Ok(())
+    }
+
+    /// One run of a kernel of ours that reads or writes this volume, as [`Attachment::launch`] has it. What the arguments
+    /// name lies in `memory`, in the volume, or in its buffers.
+    pub fn launch<T: KernelArgs>(&self, kernel: &str, args: &T, memory: Regions) -> Result<Launch, Error> {
+        let memory = self.buffers.lock().iter().fold(memory.with_references(&self.memory), Regions::with);
+        let memory = self.members.iter().fold(memory, |memory, member| member.queues.lend(memory));
+        self.prepared(Launch::new(self.members[0].queues.target(), kernel, args, memory)?)
     }
 
     /// Whether its queues are attached for kernels of this module.

@@ -54,6 +54,14 @@ pub enum RunError {
         /// The device.
         device: String,
     },
+    /// One kernel is measured by one clock.
+    #[error("{device}: {reason}")]
+    Clocks {
+        /// The device.
+        device: String,
+        /// Why its clock cannot be that of the others, too.
+        reason: String,
+    },
     /// A constant of a machine that cannot be measured here.
     #[error("{0}")]
     Unmeasurable(String),
@@ -75,6 +83,7 @@ impl RunError {
             RunError::Files(warpbell_files::Error::Argument { .. })
             | RunError::Job(_)
             | RunError::Processor { .. }
+            | RunError::Clocks { .. }
             | RunError::VirtualTime { .. } => 2,
             RunError::Warpbell(error) => error.exit_code(),
             RunError::Interrupted => 130,

@@ -6,9 +6,11 @@ mod batch;
 mod lab;
 mod replay;
 mod traced;
+mod volume;
 
 pub use agent::AgentReport;
 pub use array::{AccessCost, ArrayReport};
+pub(crate) use volume::{VOLUME_BLOCK_WARPS, VolumeReads};
 
 use std::time::Duration;
 
@@ -190,12 +192,8 @@ impl<'a> KernelRunner<'a> {
 
     /// What every launch uses.
     fn uses(&self, memory: &LaunchMemory) -> Regions {
-        let uses = memory.results.lend(self.tables.lend(Regions::new()));
-        let uses = self.lbas.iter().chain(&self.drawn).fold(uses, |uses, lbas| lbas.lend(uses));
-        match &memory.histograms {
-            Some(histograms) => histograms.lend(uses),
-            None => uses,
-        }
+        let uses = memory.lend(self.tables.lend(Regions::new()));
+        self.lbas.iter().chain(&self.drawn).fold(uses, |uses, lbas| lbas.lend(uses))
     }
 
     /// Arguments of a launch that does `work`.
@@ -339,6 +337,25 @@ impl LaunchMemory {
             results: Array::new(target, warps)?,
             histograms: latency.then(|| Array::new(target, histograms)).transpose()?,
         })
+    }
+
+    /// Lets a launch have it.
+    fn lend(&self, uses: Regions) -> Regions {
+        let uses = self.results.lend(uses);
+        self.histograms.iter().fold(uses, |uses, histograms| histograms.lend(uses))
+    }
+
+    /// How many reads each lane has timed.
+    fn reads_of_lanes(&self) -> Result<Vec<u64>, RunError> {
+        let mut reads = Vec::new();
+        if let Some(histograms) = &self.histograms {
+            histograms.for_each(|row, counts| {
+                if row.is_multiple_of(HISTOGRAM_DIRECTIONS) {
+                    reads.push(counts.iter().map(|count| u64::from(*count)).sum());
+                }
+            })?;
+        }
+        Ok(reads)
     }
 
     fn outcome(&self, job: &Job, operation: &str) -> Result<Outcome, RunError> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use warpbell::{Attachment, Launch, LaunchReport, OpenTarget, Regions, SharedMemory, Ssd};
+use warpbell::{Attachment, Launch, LaunchReport, OpenTarget, Regions, SharedMemory, Ssd, Volume};
 use warpbell_hw::Device;
 use warpbell_kernels::abi::{BLOCK_THREADS_MAX, KernelArgs, Mailbox};
 use warpbell_kernels::cpu::{self, Counters, Threads};
@@ -16,7 +16,7 @@ use crate::cpu::{nanoseconds, thread_time};
 use crate::error::RunError;
 use crate::job::LANES;
 use crate::result::Costs;
-use crate::stopwatch::{stepped, wait as wait_for_controller};
+use crate::stopwatch::{OneClock, stepped, wait as wait_for_controller};
 
 /// Turns of warps between two checks of the wish to stop, in virtual time.
 const TURNS: u32 = 1 << 14;
@@ -99,12 +99,9 @@ impl<'a> Launcher<'a> {
     ) -> Result<Launched, RunError> {
         let uses = kernel.uses.clone().with(kernel.mailbox);
         let launch = attachment.launch(kernel.name, &kernel.args, uses)?;
-        let launch = launch.grid(kernel.warps / block.warps).block(block.warps * LANES);
         // A GPU runs in waves what does not fit at once.
         let together = kernel.together || attachment.target().gpu().is_none();
-        let launch = launch.shared_bytes(block.memory).cooperative(together);
-        let launch = launch.mailbox(kernel.mailbox)?;
-        let launch = kernel.limit.map_or(launch.clone(), |limit| launch.limit(limit));
+        let launch = kernel.configured(launch, block, together)?;
         let worker = self.stepped.map(|soft| Ok::<_, RunError>((soft, launch.worker()?))).transpose()?;
         control.begin(self.ssd);
         let launched = match worker {
@@ -119,21 +116,70 @@ impl<'a> Launcher<'a> {
     /// or time passes until it can; and who watches the SSD takes a look.
     fn run_stepped(
         &self,
-        mut worker: cpu::Worker,
+        worker: cpu::Worker,
         soft: &SoftDevice,
         mailbox: &SharedMemory,
         control: &Control,
     ) -> Result<Launched, RunError> {
+        let idle = || {
+            wait_for_controller(soft);
+            if let Some(turn) = self.beside {
+                turn();
+            }
+        };
+        let look = || {
+            self.ssd.recovery().look();
+            control.look(self.ssd, soft.clock().now());
+        };
+        Launched::in_steps(worker, (mailbox, control), (idle, look))
+    }
+}
+
+impl<T> Kernel<'_, T> {
+    /// A launch of it as it is to run: in blocks of this kind, with its mailbox and limit.
+    fn configured(&self, launch: Launch, block: Block, cooperative: bool) -> Result<Launch, RunError> {
+        let launch = launch.grid(self.warps / block.warps).block(block.warps * LANES);
+        let launch = launch.shared_bytes(block.memory).cooperative(cooperative);
+        let launch = launch.mailbox(self.mailbox)?;
+        Ok(self.limit.map_or(launch.clone(), |limit| launch.limit(limit)))
+    }
+}
+
+/// Runs a kernel over a volume of `ssds`, all in real time or all in virtual time, on these threads where it runs on the
+/// CPU, and waits for its end.
+pub(crate) fn run_over<T: KernelArgs>(
+    (volume, ssds): (&Volume, &[Ssd]),
+    kernel: &Kernel<'_, T>,
+    block: Block,
+    (threads, cpus): (usize, &[usize]),
+    control: &Control,
+) -> Result<Launched, RunError> {
+    let launch = volume.launch(kernel.name, &kernel.args, kernel.uses.clone().with(kernel.mailbox))?;
+    let launch = kernel.configured(launch, block, kernel.together)?;
+    let clock = OneClock::of(ssds);
+    let worker = clock.as_ref().map(|_| launch.worker()).transpose()?.flatten();
+    match (clock, worker) {
+        (Some(clock), Some(worker)) => {
+            let look = || ssds.iter().for_each(|ssd| ssd.recovery().look());
+            Launched::in_steps(worker, (kernel.mailbox, control), (|| clock.wait(), look))
+        }
+        _ => Launched::by(launch, threads, cpus, control),
+    }
+}
+
+impl Launched {
+    /// Runs a worker on this thread to its end: `idle` lets time pass where all warps only poll, `look` comes after each turn.
+    fn in_steps(
+        mut worker: cpu::Worker,
+        (mailbox, control): (&SharedMemory, &Control),
+        (idle, look): (impl Fn(), impl Fn()),
+    ) -> Result<Launched, RunError> {
         let before = thread_time();
         while !worker.finished().map_err(warpbell::Error::from)? {
             if *worker.step(TURNS) == cpu::State::Idle {
-                wait_for_controller(soft);
-                if let Some(turn) = self.beside {
-                    turn();
-                }
+                idle();
             }
-            self.ssd.recovery().look();
-            control.look(self.ssd, soft.clock().now());
+            look();
             if control.stopped() {
                 mailbox.window().store_u32(offset_of!(Mailbox, stop), 1, Ordering::Release);
             }
@@ -146,9 +192,7 @@ impl<'a> Launcher<'a> {
             cpu_time_ns: Some(cpu_time_ns),
         })
     }
-}
 
-impl Launched {
     /// Starts `launch` in real time, on these threads where its target is the CPU, and waits for its end.
     pub(crate) fn by(
         launch: Launch,

@@ -55,8 +55,8 @@ pub use digest::{DIGEST_SCHEMA, Digest, DigestOptions, DigestedFile, digest};
 pub use distribution::{Distribution, DistributionError};
 pub use error::RunError;
 pub use experiment::{
-    EXPERIMENT_SCHEMA, Experiment, ExperimentOptions, ExperimentReport, Figures, Row, experiment,
-    experiment_csv, repeated,
+    EXPERIMENT_SCHEMA, Experiment, ExperimentOptions, ExperimentReport, Figures, Row, StripeOptions,
+    experiment, experiment_csv, repeated,
 };
 pub use group::{GROUP_SCHEMA, GroupReport, GroupRun};
 pub use job::{
@@ -68,7 +68,7 @@ pub use latency::{HistogramError, Latency, LatencyHistogram};
 pub use opening::{DATA_PLACES, Opening, data_place};
 pub use options::{
     Access, Api, BenchOptions, Completion, Dbbuf, Policy, Protocol, ReplayFormat, ReplayTiming, Sharing,
-    TraceForm, Verify, WordError,
+    TraceForm, Verify, VolumeApi, VolumePolicy, WordError,
 };
 pub use origin::{Machine, Origin};
 pub use points::{

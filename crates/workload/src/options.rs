@@ -76,6 +76,42 @@ words! {
     }
 }
 
+words! {
+    /// Who reads the volumes of an experiment.
+    VolumeApi {
+        /// The host, by queues of its own.
+        Host = "host",
+        /// Kernels, by `volume.cuh`.
+        Volume = "volume",
+    }
+}
+
+words! {
+    /// How the warps of kernels find queues and replicas: the mappings of `volume.cuh`.
+    VolumePolicy {
+        /// Warp after warp.
+        RoundRobin = "round-robin",
+        /// By hashes of row and chunk.
+        Hashed = "hashed",
+        /// All warps of a block alike.
+        ByCta = "by-cta",
+        /// The replica that the host says is nearest: here the first.
+        Nearest = "nearest",
+    }
+}
+
+impl VolumePolicy {
+    /// The kernel that has it.
+    pub(crate) const fn kernel(self) -> &'static str {
+        match self {
+            VolumePolicy::RoundRobin => "bench_volume",
+            VolumePolicy::Hashed => "bench_volume_hashed",
+            VolumePolicy::ByCta => "bench_volume_by_cta",
+            VolumePolicy::Nearest => "bench_volume_nearest",
+        }
+    }
+}
+
 impl Access {
     /// Whether any command writes.
     pub fn writes(self) -> bool {

@@ -22,6 +22,12 @@ impl SplitMix64 {
         SplitMix64(mix64(seed ^ mix64(stream.wrapping_mul(STEP).wrapping_add(1))))
     }
 
+    /// What lane `lane` of all lanes of a launch draws from (`workload` in kernels/bench/workload.cuh).
+    pub(crate) fn of_lane(seed: u64, lane: u64) -> SplitMix64 {
+        let behind = lane.wrapping_add(1).wrapping_mul(STEP);
+        SplitMix64(mix64(seed.wrapping_add(behind)))
+    }
+
     /// The stream that starts behind `state`, as published.
     pub fn from_state(state: u64) -> SplitMix64 {
         SplitMix64(state)

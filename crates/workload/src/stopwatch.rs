@@ -81,3 +81,28 @@ pub(crate) fn wait(soft: &SoftDevice) {
         soft.advance(IDLE);
     }
 }
+
+/// The stepped controllers of these SSDs, whose clocks go together from now on.
+pub(crate) struct OneClock<'a>(Vec<&'a SoftDevice>);
+
+impl<'a> OneClock<'a> {
+    /// Of all of `ssds`, once all clocks show what the latest shows; `None` where each is in real time.
+    pub(crate) fn of(ssds: &'a [Ssd]) -> Option<OneClock<'a>> {
+        let softs: Vec<&SoftDevice> = ssds.iter().filter_map(stepped).map(Arc::as_ref).collect();
+        let latest = softs.iter().map(|soft| soft.clock().now()).max()?;
+        softs.iter().for_each(|soft| soft.wait_until(latest));
+        Some(OneClock(softs))
+    }
+
+    /// Lets each controller do all that it can now; where none can do anything, time passes on all clocks until one can.
+    pub(crate) fn wait(&self) {
+        let all_of = |soft: &SoftDevice| std::iter::from_fn(|| soft.step().then_some(())).count();
+        if self.0.iter().map(|soft| all_of(soft)).sum::<usize>() > 0 {
+            return;
+        }
+        let now = self.0.iter().map(|soft| soft.clock().now()).max().unwrap_or_default();
+        let event = self.0.iter().filter_map(|soft| soft.next_event()).min();
+        let then = event.unwrap_or(now + IDLE);
+        self.0.iter().for_each(|soft| soft.wait_until(then));
+    }
+}

@@ -1,6 +1,6 @@
 //! Arguments of kernels that `warpbell bench` runs beside `bench`. `abi_bench.h` says what each field is.
 
-use super::{BenchArgs, CacheRef, mirror};
+use super::{BenchArgs, CacheRef, VolumeBufferRef, VolumeRef, mirror};
 
 mirror! {
     /// What one agent warp did.
@@ -59,5 +59,17 @@ mirror! {
         spread: u32,
         /// Zero.
         pad0: u32,
+    }
+}
+
+mirror! {
+    /// Kernels `bench_volume*`: reads of a volume.
+    bench BenchVolumeArgs = "warpbell_bench_volume_args" {
+        /// What there is to do: its namespace is that of any member, with the volume's blocks; its depth is of all warps.
+        bench: BenchArgs,
+        /// The volume.
+        volume: VolumeRef,
+        /// `units_per_warp` units for each warp of the launch.
+        buffer: VolumeBufferRef,
     }
 }

@@ -121,6 +121,10 @@ constants! {
     BENCH_TILE_STAGES: u32 = 2;
     /// Dynamic shared memory of a block of `bench_tiles`, beside these.
     BENCH_TILES_BYTES: u32 = 4096;
+    /// SSDs of a volume of `bench_volume` at most.
+    BENCH_VOLUME_MEMBERS: u32 = 8;
+    /// Reads that a lane of it has in flight at most.
+    BENCH_VOLUME_TOKENS: u32 = 16;
     /// `TileStep::flags`: an earlier step has loaded it, and it is still there: no load.
     TILE_RESIDENT: u32 = 1;
     /// First word of a verifiable unit: "WARPBELL".

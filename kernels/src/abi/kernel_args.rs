@@ -2,6 +2,8 @@
 #![expect(unsafe_code, reason = "a promise about kernels, which the host acts upon")]
 //! Which memory our kernels touch, so that a launch of one can be checked.
 
+mod volume;
+
 use super::{
     AgentCounts, BENCH_BLOCK_BYTES, BENCH_MAIL_SLOTS, BENCH_TILE_SLOTS, BENCH_TILE_STAGES, BENCH_TILES_BYTES,
     BLOCK_THREADS_MAX, BenchAgentArgs, BenchArgs, BenchArrayArgs, BenchBatchArgs, BufferRef, CacheLine,
@@ -364,7 +366,7 @@ unsafe impl KernelArgs for ResidentArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::abi::FileRef;
+    use crate::abi::{BenchVolumeArgs, FileRef};
     use crate::cpu::Module;
 
     fn takes<T: KernelArgs>(module: &Module) {
@@ -381,6 +383,7 @@ mod tests {
         takes::<BenchAgentArgs>(&module);
         takes::<BenchBatchArgs>(&module);
         takes::<BenchArrayArgs>(&module);
+        takes::<BenchVolumeArgs>(&module);
         takes::<LabArgs>(&module);
         takes::<ReplayArgs>(&module);
         takes::<DigestArgs>(&module);

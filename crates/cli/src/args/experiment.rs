@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 use warpbell_hw::Nsid;
-use warpbell_workload::{ByteSize, ExperimentOptions, parse_duration};
+use warpbell_workload::{
+    ByteSize, ExperimentOptions, StripeOptions, VolumeApi, VolumePolicy, parse_duration,
+};
 
 use super::DeviceArgs;
 
@@ -43,6 +45,15 @@ pub struct ExperimentArgs {
     /// Busy threads beside the I/O, with tail; several have rows of their own [default: 0,1,2,4]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=1024))]
     pub load: Option<Vec<u32>>,
+    /// Who reads the volumes of stripe: host, or volume: kernels [default: host]
+    #[arg(long, value_name = "API")]
+    pub api: Option<VolumeApi>,
+    /// Bytes of a chunk, with stripe; several have rows of their own [default: 64k,256k]
+    #[arg(long, value_name = "SIZE", value_delimiter = ',')]
+    pub chunk: Option<Vec<ByteSize>>,
+    /// How warps find queues and replicas, with stripe --api volume: copies are read in each of these ways, stripes in the first [default: round-robin,hashed,by-cta,nearest]
+    #[arg(long, value_name = "POLICY", value_delimiter = ',')]
+    pub policy: Option<Vec<VolumePolicy>>,
     /// Namespace
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub nsid: u32,
@@ -61,8 +72,18 @@ impl ExperimentArgs {
             ops: self.ops.unwrap_or(20_000),
             os_path: self.os_path.clone(),
             load: self.load.clone().unwrap_or_else(|| vec![0, 1, 2, 4]),
+            stripe: self.stripe(),
             nsid: Nsid(self.nsid),
             seed: self.seed,
+        }
+    }
+
+    fn stripe(&self) -> StripeOptions {
+        let own = StripeOptions::default();
+        StripeOptions {
+            api: self.api.unwrap_or(own.api),
+            chunks: self.chunk.clone().unwrap_or(own.chunks),
+            policies: self.policy.clone().unwrap_or(own.policies),
         }
     }
 }

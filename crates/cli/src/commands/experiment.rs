@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use comfy_table::{CellAlignment, Table, presets};
-use warpbell_workload::{ClockKind, Control, Experiment, ExperimentReport, experiment_csv, repeated, units};
+use warpbell_workload::{
+    ClockKind, Control, Experiment, ExperimentReport, VolumeApi, VolumePolicy, experiment_csv, repeated,
+    units,
+};
 
 use super::sweep;
 use crate::args::{ExperimentArgs, Global, Output};
@@ -42,7 +45,7 @@ pub fn run(
         return Err(because(&ssds[0], error.into()));
     }
     match global.output() {
-        Output::Normal => out::measured(&text(&report, by_the_host(which)))?,
+        Output::Normal => out::measured(&text(&report))?,
         Output::Json => out::measured_json(&report)?,
     }
     let listed = sweep::write_rows(rows, || experiment_csv(&report));
@@ -70,25 +73,46 @@ fn refuse_others(which: Experiment, args: &ExperimentArgs) -> Result<(), Ending>
     if args.runtime.is_some() && which.is_workload() {
         return Err(Ending::usage(format!("--runtime: --ops ends rows of {}", which.word())));
     }
-    if by_the_host(which) {
+    refuse_stripes(which, args)?;
+    if host_only(which.word(), args.api) {
         args.device.refuse_kernels(&format!("bench {}", which.word()))?;
     }
     Ok(())
 }
 
-/// Whether no kernels run.
-fn by_the_host(which: Experiment) -> bool {
-    host_only(which.word())
+/// Refuses what only `stripe` has, and of that what only kernels have.
+fn refuse_stripes(which: Experiment, args: &ExperimentArgs) -> Result<(), Ending> {
+    let given = [
+        ("--api", args.api.is_some()),
+        ("--chunk", args.chunk.is_some()),
+        ("--policy", args.policy.is_some()),
+    ];
+    match given.iter().find(|(_, given)| *given) {
+        Some((flag, _)) if which != Experiment::Stripe => {
+            return Err(Ending::usage(format!("{flag}: only stripe has volumes, not {}", which.word())));
+        }
+        _ => {}
+    }
+    if args.policy.is_some() && args.api != Some(VolumeApi::Volume) {
+        let policies: Vec<_> = VolumePolicy::ALL.iter().map(|policy| policy.word()).collect();
+        return Err(Ending::usage(format!(
+            "--policy: {} are of the warps of kernels; add --api volume",
+            policies.join(", ")
+        )));
+    }
+    Ok(())
 }
 
-/// The same of the experiment that a result names.
-pub fn host_only(name: &str) -> bool {
+/// Whether no kernels run in the experiment of this name.
+pub fn host_only(name: &str, api: Option<VolumeApi>) -> bool {
     [Experiment::Registration, Experiment::Stripe, Experiment::Notice]
         .iter()
         .any(|which| which.word() == name)
+        && api != Some(VolumeApi::Volume)
 }
 
-fn text(report: &ExperimentReport, host_only: bool) -> String {
+fn text(report: &ExperimentReport) -> String {
+    let host_only = host_only(&report.experiment, report.api);
     let banner = render::banner(&report.target, &report.device.kind, host_only);
     let mut text = format!(
         "{banner}\n{}: {} on {}, {} in flight{}{}\n\n{}{}",

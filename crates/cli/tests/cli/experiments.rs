@@ -127,6 +127,86 @@ fn stripes_spread_reads_evenly() {
     assert!(figure(&found, "replicate ssds=4 ", "smallest_share") > 0.5);
 }
 
+/// Four SSDs of 610,000 random reads of 4 KiB each second, on one virtual clock.
+const VIRTUAL: [&str; 4] = ["soft:size=8m,profile=optane,time=virtual"; 4];
+
+#[test]
+fn kernels_read_stripes_as_fast_as_their_ssds() {
+    let options = ["--api", "volume", "--runtime", "1ms", "--iodepth", "32", "--chunk", "64k"];
+    let found = json(&[&["stripe"][..], &VIRTUAL, &options].concat());
+    assert_eq!((&found["clock"], &found["api"]), (&"virtual".into(), &"volume".into()));
+    let rows = ["stripe ssds=2 ", "stripe ssds=4 ", "concatenate "].map(str::to_owned);
+    let copies = ["round-robin", "hashed", "by-cta", "nearest"]
+        .map(|policy| format!("replicate ssds=4 policy={policy} "));
+    for row in rows.iter().chain(&copies) {
+        let of = |key: &str| figure(&found, row, key);
+        assert_eq!(of("smallest_share"), of("expected_smallest_share"), "{row}");
+        let expected = if row == &copies[3] { 0.0..0.001 } else { 0.85..1.001 };
+        assert!(expected.contains(&of("smallest_share")), "{row}: {}", of("smallest_share"));
+        // Chance leaves an SSD without a read now and then, and the end of so short a run shows.
+        let ratio = of("iops") / of("expected_iops");
+        assert!((0.92..1.02).contains(&ratio), "{row}: {ratio} of the model");
+    }
+    // Of four copies one is read, with all reads in flight there.
+    let waits = figure(&found, &copies[3], "p50_ns") / figure(&found, &copies[0], "p50_ns");
+    assert!((waits / 4.0 - 1.0).abs() < 0.1, "{waits}");
+    assert_eq!(found["rows"].as_array().expect("rows").len(), 8);
+}
+
+#[test]
+fn kernels_read_stripes_in_real_time() {
+    let options = ["--api", "volume", "--runtime", "60ms", "--bs", "4k,128k", "--iodepth", "5"];
+    let chosen = ["--chunk", "64k", "--policy", "by-cta,hashed"];
+    let found = json(&[&["stripe"][..], &["soft:size=8m"; 3], &options, &chosen].concat());
+    for row in [
+        "stripe ssds=1 ",
+        "stripe ssds=2 ",
+        "stripe ssds=3 ",
+        "concatenate ssds=3 ",
+        "replicate ssds=3 policy=by-cta ",
+        "replicate ssds=3 policy=hashed ",
+    ] {
+        // On a busy machine there are few reads, and their shares are whatever chance makes them.
+        let of = |key: &str| figure(&found, row, key);
+        assert_eq!(of("smallest_share"), of("expected_smallest_share"), "{row}");
+        assert!(of("iops") > 0.0 && of("p50_ns") <= of("max_ns"), "{row}: {found:#}");
+    }
+    let skipped = found["skipped"].as_array().expect("what was skipped");
+    assert_eq!((found["rows"].as_array().expect("rows").len(), skipped.len()), (6, 6));
+    let reason = "131072 bytes: above the chunk, 65536 bytes, and a kernel's read is of one SSD";
+    assert_eq!(skipped[0]["reason"], reason);
+}
+
+#[test]
+fn volumes_that_cannot_be_measured_are_refused() {
+    let real = "soft:size=8m";
+    let refused: [(&[&str], &str); 8] = [
+        (&["stripe", real, "--api", "io"], "'io': expected one of host, volume"),
+        (
+            &["stripe", real, "--policy", "hashed"],
+            "--policy: round-robin, hashed, by-cta, nearest are of the warps of kernels; add --api volume",
+        ),
+        (
+            &["stripe", real, "--api", "volume", "--policy", "near"],
+            "'near': expected one of round-robin, hashed, by-cta, nearest",
+        ),
+        (&["path", real, "--api", "volume"], "--api: only stripe has volumes, not path"),
+        (&["stripe", real, "--chunk", "64k,64k"], "this size is there twice"),
+        (&["stripe", VIRTUAL[0]], "its time is virtual"),
+        (&["stripe", real, VIRTUAL[0], "--api", "volume"], "of this and soft:size=8m one is in virtual time"),
+        (
+            &["stripe", VIRTUAL[0], "soft:size=8m,time=virtual,client=h200", "--api", "volume"],
+            "accesses of a kernel take time of one SSD's clock only",
+        ),
+    ];
+    for (arguments, expected) in refused {
+        let output = run(arguments);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(error.contains(expected), "{arguments:?}: {error}");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
+    }
+}
+
 /// Who polls is sent interrupts for the admin commands around its I/Os only: fewer than these.
 const ADMIN_INTERRUPTS: f64 = 32.0;
 

@@ -6,13 +6,14 @@ use std::path::Path;
 
 use warpbell_files::FileMap;
 use warpbell_kernels::abi::{
-    self, BufferRef, DigestArgs, FileRef, Mailbox, NamespaceRef, VolumeBufferRef, VolumeRef,
+    self, BenchArgs, BenchVolumeArgs, BufferRef, DigestArgs, FileRef, Mailbox, NamespaceRef, VolumeBufferRef,
+    VolumeRef, WarpResult,
 };
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::{
     AttachOptions, Attachment, Buffer, Code, CompileOptions, Error, FileTable, KernelMemory, Launch, Lba,
-    LeaseSpec, OpenOptions, Program, Regions, SharedMemory, Ssd, Target, Volume, VolumeSpec,
+    LeaseSpec, OpenOptions, Program, Regions, SharedMemory, Sharing, Ssd, Target, Volume, VolumeSpec,
 };
 
 const COUNT: &str = "#include <warpbell/warpbell.cuh>
@@ -257,4 +258,58 @@ fn our_kernels_reach_memory_of_their_launch_alone() {
 
     let error = queues.launch("gauge", &args, regions.clone()).unwrap_err().to_string();
     assert_eq!(error, "kernel gauge: takes no warpbell_digest_args; kernels that do: digest");
+}
+
+#[test]
+fn our_kernels_reach_a_volume_and_its_buffers() {
+    let options = AttachOptions { warps: 2, sharing: Sharing::Shared, ..AttachOptions::default() };
+    let ssds = [0; 2].map(|_| Ssd::open(&"soft:size=1m".parse().unwrap(), &OpenOptions::default()).unwrap());
+    let queues = ssds.each_ref().map(|ssd| ssd.attach(&options).unwrap());
+    let volume = Volume::new(&queues.each_ref(), &VolumeSpec::default()).unwrap();
+    let buffer = volume.buffer(8 * 512).unwrap();
+    let target = queues[0].target();
+    let (mailbox, memory) = (target.shared(4096).unwrap(), target.memory(4096).unwrap());
+    mailbox.window().write(0, Mailbox::new().as_bytes()).unwrap();
+    let bench = BenchArgs {
+        ns: queues[0].namespace(),
+        mailbox: mailbox.address(),
+        results: memory.address(),
+        units: volume.blocks(),
+        io_limit: 100,
+        timeout_ns: 10_000_000_000,
+        blocks_per_io: 1,
+        iodepth: 8,
+        units_per_warp: 8,
+        read_percent: 100,
+        pattern: abi::PATTERN_RANDOM,
+        ..BenchArgs::new()
+    };
+    let volume_ref = volume.as_ref().unwrap();
+    let args =
+        BenchVolumeArgs { bench, volume: volume_ref, buffer: buffer.as_ref(), ..BenchVolumeArgs::new() };
+    let regions = Regions::new().with(&mailbox).with(&memory);
+    let launch = |args: &BenchVolumeArgs| volume.launch("bench_volume", args, regions.clone()).unwrap();
+    launch(&args).start().unwrap().join().unwrap();
+    let mut did = WarpResult::new();
+    memory.read(0, did.as_mut_bytes()).unwrap();
+    assert_eq!((did.reads, did.errors, did.bytes_read), (100, 0, 100 * 512));
+    let moved: u64 = volume.report().unwrap().iter().map(|each| each.bytes_read).sum();
+    assert_eq!(moved, did.bytes_read);
+
+    let refused = |args: BenchVolumeArgs| match launch(&args).start().unwrap_err() {
+        Error::Unowned { field, .. } => field,
+        error => panic!("{error}"),
+    };
+    // Memory of the launch names no queues.
+    let forged = VolumeRef { members: memory.address(), ..volume_ref };
+    assert_eq!(refused(BenchVolumeArgs { volume: forged, ..args }), "volume.members");
+    let forged = VolumeRef { counts: 8, ..volume_ref };
+    assert_eq!(refused(BenchVolumeArgs { volume: forged, ..args }), "volume.counts");
+    let more = BenchArgs { iodepth: 9, ..bench };
+    assert_eq!(refused(BenchVolumeArgs { bench: more, ..args }), "buffer");
+    let parts = VolumeBufferRef { parts: 8, ..args.buffer };
+    assert_eq!(refused(BenchVolumeArgs { buffer: parts, ..args }), "buffer.parts");
+    // What is of one SSD is no launch over both.
+    let alone = queues[0].launch("bench_volume", &args, regions.clone()).unwrap();
+    assert!(matches!(alone.start().unwrap_err(), Error::Unowned { field: "volume.members", .. }));
 }

@@ -12,7 +12,7 @@ use warpbell_kernels::cpu::Hooks;
 use warpbell_nvme::command::QueuePriority;
 use warpbell_softctl::SoftDevice;
 
-use crate::client_time::{self, ClientTime};
+use crate::client_time::{self, ClientTime, device_hooks};
 use crate::queues::doorbells::{DoorbellMapping, DoorbellRequest};
 use crate::queues::flush::FlushMapping;
 use crate::queues::layout::{CidLayout, DEFAULT_COMMANDS_PER_LANE};
@@ -241,8 +241,13 @@ impl Attachment {
     /// As long as there is a launch of these queues, kernels find them as the first of those launches did: a kernel that
     /// starts after a queue was replaced then comes to the new one by way of the old one.
     pub fn launch<T: KernelArgs>(&self, kernel: &str, args: &T, memory: Regions) -> Result<Launch, Error> {
-        let memory = self.0.buffers.lock().iter().fold(memory.with(self.queues()), Regions::with);
+        let memory = self.lend(memory);
         prepare(std::slice::from_ref(self), Launch::new(&self.0.target, kernel, args, memory)?)
+    }
+
+    /// Lets a launch have its queues and buffers, too.
+    pub(crate) fn lend(&self, memory: Regions) -> Regions {
+        self.0.buffers.lock().iter().fold(memory.with(self.queues()), Regions::with)
     }
 
     pub(crate) fn on_this_target(&self, module: &Module) -> Result<(), Error> {
@@ -461,21 +466,6 @@ fn publish(
         queues.publish(index, &rings.addresses(pair, doorbells, &shadows)?)?;
     }
     Ok(shadows)
-}
-
-/// With hooks for a device that wants to see each doorbell write, and whose time may be virtual; none where the page is
-/// memory.
-fn device_hooks(hooks: Hooks, device: &Arc<dyn Device>) -> Hooks {
-    let doorbells = device.doorbells();
-    let page = doorbells.window();
-    match doorbells.sink() {
-        Some(sink) => {
-            let clock = device.clone();
-            let now = move || u64::try_from(clock.clock().now().as_nanos()).unwrap_or(u64::MAX);
-            hooks.doorbell_sink(page.as_ptr() as u64, page.len(), sink).clock(now)
-        }
-        None => hooks,
-    }
 }
 
 fn namespace_ref(

@@ -8,6 +8,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::latency::LatencyHistogram;
+use crate::options::VolumeApi;
 use crate::origin::Origin;
 use crate::result::{DeviceReport, Skipped};
 use crate::statistics::Interval;
@@ -139,6 +140,9 @@ pub struct ExperimentReport {
     pub schema: String,
     /// Its name.
     pub experiment: String,
+    /// Of `stripe`: who read. Older results do not say; it was the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api: Option<VolumeApi>,
     /// How and where it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,

@@ -29,6 +29,7 @@ use warpbell_hw::Nsid;
 pub use csv::experiment_csv;
 pub use figures::{ExperimentReport, Figures, Row};
 pub use repeats::repeated;
+pub use stripe::StripeOptions;
 
 use crate::control::Control;
 use crate::error::RunError;
@@ -157,6 +158,8 @@ pub struct ExperimentOptions {
     pub ops: u64,
     /// Threads that keep processors busy: a row for each.
     pub load: Vec<u32>,
+    /// What volumes `stripe` makes, and who reads them.
+    pub stripe: StripeOptions,
     /// Namespace.
     pub nsid: Nsid,
     /// Seed of addresses.
@@ -188,6 +191,8 @@ pub fn experiment(
     }
     each_once("bs", "size", &options.sizes)?;
     each_once("load", "load", &options.load)?;
+    each_once("chunk", "size", &options.stripe.chunks)?;
+    each_once("policy", "policy", &options.stripe.policies)?;
     let [ssd, ..] = ssds else { return Err(RunError::Unmeasurable("no device was named".to_owned())) };
     let mut lab = Lab { ssd, ssds, target, options, iodepth, control, rows: Vec::new(), skipped: Vec::new() };
     let broken = match which {
@@ -211,6 +216,7 @@ pub fn experiment(
     let report = ExperimentReport {
         schema: EXPERIMENT_SCHEMA.to_owned(),
         experiment: which.word().to_owned(),
+        api: matches!(which, Experiment::Stripe).then_some(options.stripe.api),
         origin: None,
         target: target.to_string(),
         device: DeviceReport::of(ssd, options.nsid)?,

@@ -114,6 +114,7 @@ mod tests {
         ExperimentReport {
             schema: super::super::EXPERIMENT_SCHEMA.to_owned(),
             experiment: "path".to_owned(),
+            api: None,
             origin: None,
             target: "cpu".to_owned(),
             device: bench(Vec::new()).device,

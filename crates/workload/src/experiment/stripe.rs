@@ -1,20 +1,35 @@
-//! `stripe`: several SSDs as one volume, read by the host.
+//! `stripe`: several SSDs as one volume, read by the host or by kernels.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::time::Instant;
+mod host;
+mod kernels;
 
-use warpbell::{AttachOptions, Attachment, Ssd, Volume, VolumeIo, VolumeIoSpec, VolumeLayout, VolumeSpec};
+use warpbell::{Attachment, Ssd, Volume, VolumeLayout, VolumeSpec};
 
-use super::{Figures, Lab, figures_of_ios};
-use crate::cpu;
+use super::{Figures, Lab};
 use crate::error::RunError;
-use crate::latency::LatencyHistogram;
-use crate::random::SplitMix64;
+use crate::options::{VolumeApi, VolumePolicy};
 use crate::size::ByteSize;
 
-/// Bytes of a chunk.
-const CHUNKS: [u64; 2] = [64 << 10, 256 << 10];
+/// What volumes there are, and who reads them.
+#[derive(Clone, Debug)]
+pub struct StripeOptions {
+    /// Who reads.
+    pub api: VolumeApi,
+    /// Bytes of a chunk: stripes of each.
+    pub chunks: Vec<ByteSize>,
+    /// Of kernels: copies are read in each of these ways, stripes in the first.
+    pub policies: Vec<VolumePolicy>,
+}
+
+impl Default for StripeOptions {
+    fn default() -> StripeOptions {
+        StripeOptions {
+            api: VolumeApi::Host,
+            chunks: vec![ByteSize(64 << 10), ByteSize(256 << 10)],
+            policies: VolumePolicy::ALL.to_vec(),
+        }
+    }
+}
 
 /// A volume that is measured.
 #[derive(Clone, Copy)]
@@ -43,59 +58,111 @@ impl Shape {
     fn says_where(self) -> bool {
         self.layout != VolumeLayout::Replicate
     }
+
+    /// The volume of queues that were attached for it.
+    fn volume(self, queues: &[Attachment]) -> Result<Volume, RunError> {
+        let queues: Vec<&Attachment> = queues.iter().collect();
+        let spec = VolumeSpec::new().layout(self.layout).chunk_bytes(self.chunk);
+        Ok(Volume::new(&queues, &spec)?)
+    }
+}
+
+/// Who reads a volume.
+#[derive(Clone, Copy)]
+enum Reader {
+    Host,
+    Kernels(VolumePolicy),
+}
+
+impl Reader {
+    /// As a part of the row's name, of copies.
+    fn named(self) -> String {
+        match self {
+            Reader::Host => String::new(),
+            Reader::Kernels(policy) => format!(" policy={policy}"),
+        }
+    }
+
+    /// How many SSDs work at a time, where a copy is on each of `ssds`.
+    fn busy(self, ssds: usize) -> usize {
+        if matches!(self, Reader::Kernels(VolumePolicy::Nearest)) { 1 } else { ssds }
+    }
+}
+
+/// Who reads in each of the ways that are asked for. There is one at least.
+fn readers(options: &StripeOptions) -> Vec<Reader> {
+    match options.api {
+        VolumeApi::Host => vec![Reader::Host],
+        VolumeApi::Volume => options.policies.iter().map(|policy| Reader::Kernels(*policy)).collect(),
+    }
 }
 
 /// Runs it: 1, 2, 4 and 8 of the SSDs as a stripe, then all of them in the other layouts.
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<(), RunError> {
-    lab.in_real_time()?;
-    let all = lab.ssds.len();
-    let counts = lab.ssd_counts();
+    match lab.options.stripe.api {
+        VolumeApi::Host => lab.in_real_time()?,
+        VolumeApi::Volume => kernels::by_one_clock(lab.ssds)?,
+    }
+    let (all, counts) = (lab.ssds.len(), lab.ssd_counts());
+    let StripeOptions { chunks, .. } = lab.options.stripe.clone();
+    let readers = readers(&lab.options.stripe);
     for size in lab.options.sizes.clone() {
         let mut alone = None;
         for ssds in counts.clone() {
-            for chunk in CHUNKS {
-                let shape = Shape { ssds, layout: VolumeLayout::Stripe, chunk };
-                let name = format!("stripe ssds={ssds} chunk={} bs={size}", ByteSize(chunk));
-                let iops = row(lab, &name, shape, size, alone)?;
+            for chunk in &chunks {
+                let shape = Shape { ssds, layout: VolumeLayout::Stripe, chunk: chunk.0 };
+                let name = format!("stripe ssds={ssds} chunk={chunk} bs={size}");
+                let expected = alone.map(|alone: f64| alone * ssds as f64);
+                let iops = row(lab, &name, (shape, readers[0]), size, expected)?;
                 if ssds == 1 {
                     alone = alone.or(iops);
                 }
             }
         }
-        for (word, layout) in
-            [("concatenate", VolumeLayout::Concatenate), ("replicate", VolumeLayout::Replicate)]
-        {
-            let shape = Shape { ssds: all, layout, chunk: CHUNKS[0] };
-            row(lab, &format!("{word} ssds={all} bs={size}"), shape, size, alone)?;
+        let of = |layout| Shape { ssds: all, layout, chunk: chunks[0].0 };
+        let expected = alone.map(|alone| alone * all as f64);
+        let name = format!("concatenate ssds={all} bs={size}");
+        row(lab, &name, (of(VolumeLayout::Concatenate), readers[0]), size, expected)?;
+        for reader in &readers {
+            let name = format!("replicate ssds={all}{} bs={size}", reader.named());
+            let expected = alone.map(|alone| alone * reader.busy(all) as f64);
+            row(lab, &name, (of(VolumeLayout::Replicate), *reader), size, expected)?;
         }
     }
     Ok(())
 }
 
-/// Measures a volume: its IOPS. The model: as many times those of one SSD as there are SSDs, each with as many reads in
-/// flight.
+/// Measures a volume: its IOPS. The model: as many times those of one SSD as there are SSDs at work, each with as many
+/// reads in flight.
 fn row(
     lab: &mut Lab<'_>,
     name: &str,
-    shape: Shape,
+    (shape, reader): (Shape, Reader),
     size: ByteSize,
-    alone: Option<f64>,
+    expected: Option<f64>,
 ) -> Result<Option<f64>, RunError> {
     if lab.control.stopped() {
         return Ok(None);
     }
     let ssds = &lab.ssds[..shape.ssds];
     let before = read_by(ssds);
-    let (figures, wanted) = match measure(lab, ssds, shape, size)? {
+    let measured = match reader {
+        Reader::Host => host::measure(lab, ssds, shape, size)?,
+        Reader::Kernels(policy) => kernels::measure(lab, (name, ssds), (shape, policy), size)?,
+    };
+    let (figures, wanted) = match measured {
         Ok(measured) => measured,
         Err(reason) => {
             lab.skip(name, reason);
             return Ok(None);
         }
     };
+    // A row that was cut short is none.
+    if lab.control.stopped() {
+        return Ok(None);
+    }
     let read = before.zip(read_by(ssds)).map(|(before, after)| differences(&before, &after));
     let iops = figures.get("iops");
-    let expected = alone.map(|alone| alone * shape.ssds as f64);
     let figures = figures.with_counted("expected_iops", expected);
     let figures = figures.with_counted("smallest_share", read.as_deref().and_then(smallest_share));
     let wanted = wanted.as_deref().and_then(smallest_share);
@@ -118,69 +185,18 @@ fn smallest_share(read: &[u64]) -> Option<f64> {
     read.iter().min().map(|least| *least as f64 / even.max(1.0))
 }
 
-/// What was measured, and the bytes that each SSD should have read, where the layout says so.
-type Measured = (Figures, Option<Vec<u64>>);
+/// What was measured, and the bytes that each SSD should have read, where the layout says so; or why nothing was.
+type Measured = Result<(Figures, Option<Vec<u64>>), String>;
 
-fn measure(
-    lab: &Lab<'_>,
-    ssds: &[Ssd],
-    shape: Shape,
-    size: ByteSize,
-) -> Result<Result<Measured, String>, RunError> {
-    let options = AttachOptions::new().target(lab.target).nsid(Some(lab.options.nsid));
-    let queues = ssds.iter().map(|ssd| ssd.attach(&options)).collect::<Result<Vec<Attachment>, _>>()?;
-    let queues: Vec<&Attachment> = queues.iter().collect();
-    let spec = VolumeSpec::new().layout(shape.layout).chunk_bytes(shape.chunk);
-    let volume = Arc::new(Volume::new(&queues, &spec)?);
+/// Why a volume has no reads of so many bytes, if so.
+fn refusal(volume: &Volume, bytes: u64) -> Option<String> {
     let block = u64::from(volume.block_bytes());
     let all = volume.blocks() * block;
-    Ok(if size.0 == 0 || !size.0.is_multiple_of(block) {
-        Err(format!("{} bytes: must be a multiple of the block size, {block} bytes", size.0))
-    } else if size.0 > all {
-        Err(format!("{} bytes: the volume has {all}", size.0))
+    if bytes == 0 || !bytes.is_multiple_of(block) {
+        Some(format!("{bytes} bytes: must be a multiple of the block size, {block} bytes"))
+    } else if bytes > all {
+        Some(format!("{bytes} bytes: the volume has {all}"))
     } else {
-        Ok(random_reads(lab, &volume, shape, size.0)?)
-    })
-}
-
-/// Keeps `iodepth` reads in flight for each SSD, for the lab's time.
-fn random_reads(lab: &Lab<'_>, volume: &Arc<Volume>, shape: Shape, bytes: u64) -> Result<Measured, RunError> {
-    let (depth, block) = (lab.iodepth * shape.ssds as u32, u64::from(volume.block_bytes()));
-    let member = volume.blocks() * block / shape.ssds as u64;
-    let mut wanted = shape.says_where().then(|| vec![0; shape.ssds]);
-    let (places, blocks) = (volume.blocks() * block / bytes, bytes / block);
-    let buffer = Arc::new(volume.buffer(depth as usize * bytes as usize)?);
-    let mut io = VolumeIo::new(volume, &VolumeIoSpec::new().depth(lab.iodepth))?;
-    let (mut random, mut latencies) = (SplitMix64::new(lab.options.seed, 0), LatencyHistogram::new());
-    // Queues are made with the first request.
-    let first = io.flush()?;
-    io.wait(first)?;
-    let (begin, cpu) = (Instant::now(), cpu::thread_time());
-    let mut flights = HashMap::new();
-    let mut start = |io: &mut VolumeIo, slot: u64| {
-        let place = random.below(places);
-        if let Some(wanted) = &mut wanted {
-            shape.count(wanted, member, place * bytes, bytes);
-        }
-        io.read(&buffer, slot * bytes, warpbell_hw::Lba(place * blocks), blocks)
-    };
-    for slot in 0..u64::from(depth) {
-        let since = Instant::now();
-        flights.insert(start(&mut io, slot)?, (slot, since));
+        None
     }
-    while !flights.is_empty() {
-        let Some((request, ended)) = io.poll() else {
-            std::thread::yield_now();
-            continue;
-        };
-        ended?;
-        let Some((slot, since)) = flights.remove(&request) else { continue };
-        latencies.record(since.elapsed().as_nanos() as u64, 1);
-        if begin.elapsed() < lab.options.runtime && !lab.control.stopped() {
-            let since = Instant::now();
-            flights.insert(start(&mut io, slot)?, (slot, since));
-        }
-    }
-    io.close()?;
-    Ok((figures_of_ios(&latencies, bytes, begin.elapsed(), cpu::thread_time() - cpu), wanted))
 }

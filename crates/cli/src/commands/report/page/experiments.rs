@@ -62,7 +62,8 @@ impl Found {
     /// What its figures are not.
     pub fn banners(&self) -> Vec<String> {
         let report = &self.report;
-        let target = render::banner(&report.target, &report.device.kind, host_only(&report.experiment));
+        let target =
+            render::banner(&report.target, &report.device.kind, host_only(&report.experiment, report.api));
         let clock = match report.clock {
             ClockKind::Virtual => VIRTUAL,
             ClockKind::Monotonic => "",
