@@ -135,7 +135,7 @@ class Check:
 
     def exported(self, image):
         to = self.folder / f"{image.name}.out"
-        done = [self.command, "files", "export", f"soft:file={image}", "--to", to]
+        done = [self.command, "files", "export", "--force", f"soft:file={image}", "--to", to]
         subprocess.run(done, check=True, capture_output=True, timeout=120)
         return {str(path.relative_to(to)): path.read_bytes() for path in to.rglob("*") if path.is_file()}
 
