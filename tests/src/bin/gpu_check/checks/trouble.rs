@@ -74,7 +74,7 @@ pub fn recovery(fixture: &Fixture) -> anyhow::Result<String> {
         "kind = \"fatal\"\ncount = 1",
     ] {
         for (api, sharing) in [(Api::Raw, Sharing::Exclusive), (Api::Raw, Sharing::Shared)] {
-            // In a quarter of the I/Os half are reads, of which one queue has half.
+            // Half of the I/Os are reads, and each of two queues has half of these: 128 of 2 MiB.
             let (bytes, after) = if fixture.quick { (2 << 20, 60) } else { (16 << 20, 500) };
             let plan = format!("[[fault]]\n{fault}\nopcode = \"read\"\nafter = {after}\n");
             let ssd = fixture.soft("size=16m", &with_faults(&plan)?)?;
