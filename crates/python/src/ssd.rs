@@ -21,6 +21,9 @@ use crate::future::Future;
 use crate::home::{Home, Own};
 use crate::queues::QueuesCore;
 
+/// Of `read` and `write`, the bytes between two looks for signals, such as Ctrl-C: a multiple of every size of block.
+const PIECE: usize = 4 << 20;
+
 /// What is behind an SSD. Buffers and queues keep it.
 pub(crate) struct SsdCore {
     pub(crate) name: String,
@@ -379,10 +382,14 @@ impl Ssd {
         let (offset, nbytes) = (args::count("offset", offset)?, args::count("nbytes", nbytes)?);
         let open = self.core.open()?;
         self.core.check_extent(offset, nbytes)?;
-        let lba = Lba(offset / self.core.block);
         let (ssd, nsid) = (&open.ssd, self.core.nsid);
         PyBytes::new_with(py, nbytes as usize, |into| {
-            py.detach(|| ssd.read(Some(nsid), lba, into)).map_err(|error| Failure::from(error).into())
+            for (piece, at) in into.chunks_mut(PIECE).zip((offset..).step_by(PIECE)) {
+                py.check_signals()?;
+                let lba = Lba(at / self.core.block);
+                py.detach(|| ssd.read(Some(nsid), lba, piece)).map_err(Failure::from)?;
+            }
+            Ok(())
         })
     }
 
@@ -394,9 +401,12 @@ impl Ssd {
         let from = bytes.as_bytes();
         self.core.check_extent(offset, from.len() as u64)?;
         self.core.check_write(&open.ssd, offset, from.len() as u64)?;
-        let lba = Lba(offset / self.core.block);
-        let written = py.detach(|| open.ssd.write(Some(self.core.nsid), lba, from));
-        Ok(written.map_err(Failure::from)?)
+        for (piece, at) in from.chunks(PIECE).zip((offset..).step_by(PIECE)) {
+            py.check_signals()?;
+            let lba = Lba(at / self.core.block);
+            py.detach(|| open.ssd.write(Some(self.core.nsid), lba, piece)).map_err(Failure::from)?;
+        }
+        Ok(())
     }
 
     /// A file of the file system on the SSD, which no kernel has mounted, by its absolute path: ext4, or a catalogue.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy
 
+import warpbell
 from warpbell import records
 
 FIXED = records.Fixed(record_bytes=512, count=8)
@@ -57,3 +59,16 @@ def in_child(work: Callable[[], bool]) -> bool:
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     raise AssertionError("the child hangs")
+
+
+def refused_in_child(work: Callable[[], object], line: str) -> bool:
+    """Whether a child of fork is refused the work, with this line."""
+
+    def refused() -> bool:
+        try:
+            work()
+        except warpbell.ArgumentError as error:
+            return re.search(line, str(error)) is not None
+        return False
+
+    return in_child(refused)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import pathlib
+import signal
 import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -78,3 +81,32 @@ def test_a_kernel_that_never_ends_is_left_to_itself(ssd: warpbell.Ssd, program: 
             break
         time.sleep(0.01)
     assert queues.closed
+
+
+@contextlib.contextmanager
+def raises_after(seconds: float) -> Iterator[None]:
+    """A signal, as Ctrl-C sends one, whose handler raises."""
+
+    def handler(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("opcode", ["read", "write"])
+def test_a_signal_ends_a_long_read_or_write(tmp_path: pathlib.Path, opcode: str) -> None:
+    """A look for signals every 4 MiB: what was written is whole up to there, and nothing behind it is."""
+    plan, whole = tmp_path / "slow.toml", 64 << 20
+    plan.write_text(f'[[fault]]\nkind = "delay"\nby = "20ms"\nopcode = "{opcode}"\n')
+    with warpbell.open(f"soft:size=64m,faults={plan}") as ssd:
+        with pytest.raises(KeyboardInterrupt), raises_after(0.05):
+            ssd.read(0, whole) if opcode == "read" else ssd.write(0, b"\xff" * whole)
+        if opcode == "write":
+            written = ssd.read(0, whole).rstrip(b"\0")
+            assert 0 < len(written) < whole and len(written) % (4 << 20) == 0 and written == b"\xff" * len(written)

@@ -8,7 +8,6 @@ import os
 import pathlib
 import pickle
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -18,7 +17,7 @@ import numpy
 import pytest
 
 import warpbell
-from on_disk import FIXED, ROWS, in_child, index_of, stream
+from on_disk import FIXED, ROWS, in_child, index_of, refused_in_child, stream
 from warpbell import records, safetensors
 
 CHILD = """
@@ -93,15 +92,7 @@ def test_other_processes_have_the_namespace_that_was_open(tmp_path: pathlib.Path
         assert bytes(dataset[0]) == b"b" * 512
         if options is None:
             line = f"^ssd {name}: was given open, and how it was opened is not known: options="
-
-            def refused() -> bool:
-                try:
-                    dataset[0]
-                except warpbell.ArgumentError as error:
-                    return re.search(line, str(error)) is not None
-                return False
-
-            assert in_child(refused)
+            assert refused_in_child(lambda: dataset[0], line)
             with pytest.raises(warpbell.ArgumentError, match=line):
                 pickle.dumps(dataset)
             return
@@ -216,12 +207,4 @@ def test_memory_of_one_process_is_not_taken_for_another(ssd: warpbell.Ssd) -> No
     line = "^ssd soft:size=64m: lies in the memory of one process"
     with pytest.raises(warpbell.ArgumentError, match=line):
         pickle.dumps(dataset)
-
-    def work() -> bool:
-        try:
-            dataset[0]
-        except warpbell.ArgumentError as error:
-            return re.search(line, str(error)) is not None
-        return False
-
-    assert in_child(work)
+    assert refused_in_child(lambda: dataset[0], line)
