@@ -103,10 +103,11 @@ def raises_after(seconds: float) -> Iterator[None]:
 def test_a_signal_ends_a_long_read_or_write(tmp_path: pathlib.Path, opcode: str) -> None:
     """A look for signals every 4 MiB: what was written is whole up to there, and nothing behind it is."""
     plan, whole = tmp_path / "slow.toml", 64 << 20
-    plan.write_text(f'[[fault]]\nkind = "delay"\nby = "20ms"\nopcode = "{opcode}"\n')
+    plan.write_text(f'[[fault]]\nkind = "delay"\nby = "5ms"\nopcode = "{opcode}"\n')
+    data = b"\xff" * whole
     with warpbell.open(f"soft:size=64m,faults={plan}") as ssd:
-        with pytest.raises(KeyboardInterrupt), raises_after(0.05):
-            ssd.read(0, whole) if opcode == "read" else ssd.write(0, b"\xff" * whole)
+        with pytest.raises(KeyboardInterrupt), raises_after(0.2):
+            ssd.read(0, whole) if opcode == "read" else ssd.write(0, data)
         if opcode == "write":
             written = ssd.read(0, whole).rstrip(b"\0")
             assert 0 < len(written) < whole and len(written) % (4 << 20) == 0 and written == b"\xff" * len(written)

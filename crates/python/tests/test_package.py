@@ -85,28 +85,3 @@ def test_every_public_name_is_documented() -> None:
         for name, member in vars(kind).items():
             assert name.startswith("__") or member.__doc__, f"{kind.__name__}.{name}"
         assert "thread" in (kind.__doc__ or ""), f"{kind.__name__} does not say what threads may do"
-
-
-def test_a_subinterpreter_is_refused(tmp_path: pathlib.Path) -> None:
-    """State of the module is one process', and so is the interpreter that may use it."""
-    pytest.importorskip("_xxsubinterpreters", reason="Python from 3.13 on has no such module")
-    program = tmp_path / "sub.py"
-    program.write_text(
-        """
-import sys
-import warpbell
-import _xxsubinterpreters as interpreters
-
-other = interpreters.create()
-try:
-    interpreters.run_string(other, f"import sys; sys.path[:] = {sys.path!r}; import warpbell")
-except interpreters.RunFailedError as error:
-    print(error)
-with warpbell.open("soft:size=1m") as ssd:
-    print(len(ssd.read(0, 512)))
-"""
-    )
-    done = run(str(program))
-    refusal, read = done.stdout.splitlines()
-    assert "ImportError" in refusal and "subinterpreters" in refusal, done.stdout + done.stderr
-    assert read == "512" and done.returncode == 0
