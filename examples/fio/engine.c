@@ -403,12 +403,10 @@ static int errno_of_status(uint32_t status) {
     }
 }
 
-static unsigned int take_refused(struct engine_data* data, unsigned int max) {
-    unsigned int taken = data->refusals < max ? data->refusals : max;
+static void take_refused(struct engine_data* data, unsigned int taken) {
     memcpy(data->events, data->refused, taken * sizeof(*data->events));
     data->refusals -= taken;
     memmove(data->refused, data->refused + taken, data->refusals * sizeof(*data->refused));
-    return taken;
 }
 
 static uint64_t nanoseconds(const struct timespec* limit) {
@@ -418,7 +416,7 @@ static uint64_t nanoseconds(const struct timespec* limit) {
 static int engine_getevents(struct thread_data* td, unsigned int min, unsigned int max,
                             const struct timespec* limit) {
     struct engine_data* data = td->io_ops_data;
-    const unsigned int first = take_refused(data, max);
+    const unsigned int first = data->refusals < max ? data->refusals : max;
     const unsigned int least = min > first ? min - first : 0;
     uint32_t count, i;
     warpbell_error error = warpbell_io_poll(data->queue, least, max - first,
@@ -427,6 +425,8 @@ static int engine_getevents(struct thread_data* td, unsigned int min, unsigned i
         complain(td, "poll");
         return -EIO;
     }
+    /* Not before: fio gets nothing of a call that fails. */
+    take_refused(data, first);
     for (i = 0; i < count; ++i) {
         struct io_u* unit = (struct io_u*)(uintptr_t)data->completions[i].tag;
         unit->error = errno_of_status(data->completions[i].status);

@@ -73,6 +73,16 @@ def check_verify():
     return f"{run.total('write')} writes of 4 threads, each read back"
 
 
+def check_trims_in_verify():
+    """Each block is trimmed, then written, then read again. fio's own trims of a part (trim_backlog) end it by an
+    assertion of its own where rw has no trims."""
+    four = ("--rw=trimwrite", "--bs=4k", "--verify=crc32c", "--numjobs=4", "--size=25%", "--offset_increment=25%", "--iodepth=8")
+    run = Run(*ours("soft:size=16m", *four)).holds()
+    counts = [run.total(direction) for direction in ("trim", "write", "read")]
+    assert counts == [FILE_BYTES // BLOCK] * 3, counts
+    return f"{counts[0]} trims, each block then written and read by 4 threads"
+
+
 def check_filename():
     device = r"soft\:size=4m"
     words = ("--name=job", f"--ioengine=external:{ENGINE}", "--thread=1", f"--filename={device}", "--rw=write", "--bs=64k")
@@ -235,6 +245,7 @@ def check_drawn():
 
 CHECKS = (
     ("examples/fio/verify.fio: crc32c, numjobs=4, fsync", check_verify),
+    ("trims inside of verify=crc32c, numjobs=4", check_trims_in_verify),
     ("the SSD as filename", check_filename),
     ("a later job reads what an earlier one wrote", check_jobs_share),
     ("wrong data is caught", check_wrong_read),

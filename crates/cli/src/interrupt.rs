@@ -2,11 +2,19 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use crate::exit::INTERRUPTED;
 
 /// The flag of this process.
 static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// Signals that come so soon after the first are the same request: `timeout` sends its own to the command and to the
+/// command's group, and a shell may add one.
+const SAME: Duration = Duration::from_millis(500);
 
 /// Whether the first signal has come.
 pub fn asked() -> bool {
@@ -16,10 +24,19 @@ pub fn asked() -> bool {
 /// A flag that SIGINT and SIGTERM set.
 pub fn flag() -> std::io::Result<Arc<AtomicBool>> {
     let stop = STOP.get_or_init(Arc::default).clone();
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // The order matters: the shutdown looks at the flag before this signal sets it.
-        signal_hook::flag::register_conditional_shutdown(signal, i32::from(INTERRUPTED), stop.clone())?;
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
+    let signals = Signals::new([SIGINT, SIGTERM])?;
+    let flag = stop.clone();
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || wait(signals, &flag))?;
     Ok(stop)
+}
+
+/// Waits for signals to the end of the process.
+fn wait(mut signals: Signals, stop: &AtomicBool) {
+    let mut first: Option<Instant> = None;
+    for _ in signals.forever() {
+        if first.get_or_insert_with(Instant::now).elapsed() >= SAME {
+            signal_hook::low_level::exit(INTERRUPTED.into());
+        }
+        stop.store(true, Ordering::Relaxed);
+    }
 }

@@ -83,6 +83,8 @@ pub struct Heat {
     pub rows: (String, Vec<String>),
     /// Column, row, value, and what the cell says when it is pointed at.
     pub cells: Vec<(usize, usize, f64, String)>,
+    /// The values of the faintest and the strongest colour: maps beside each other have the same.
+    pub range: (f64, f64),
 }
 
 /// A number with three digits and a unit of thousands: `1.5M`, `152k`, `0.031`.
@@ -307,8 +309,7 @@ impl Heat {
         let (columns, rows) = (self.columns.1.len() as f64, self.rows.1.len() as f64);
         let (width, height) = ((left + columns * cell.0 + 10.0).max(260.0), TOP + rows * cell.1 + BOTTOM);
         let mut out = open(width, height, &self.title);
-        let values = || self.cells.iter().map(|(_, _, value, _)| *value);
-        let (least, most) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
+        let (least, most) = self.range;
         for (column, row, value, title) in &self.cells {
             let (x, y) = (left + *column as f64 * cell.0, TOP + *row as f64 * cell.1);
             let share = if most > least { (value - least) / (most - least) } else { 0.5 };
@@ -473,6 +474,7 @@ mod tests {
             columns: ("c".to_owned(), names(&["1", "2"])),
             rows: ("r".to_owned(), names(&["4k", "8k"])),
             cells: vec![(0, 0, 1.0, "a".to_owned()), (1, 1, 3000.0, "b".to_owned())],
+            range: (1.0, 3000.0),
         };
         let svg = heat.picture().svg;
         assert_eq!(svg.matches("<rect").count(), 2);

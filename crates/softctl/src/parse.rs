@@ -4,7 +4,7 @@
 //! `writable` are about the namespace before them, or, before the first, about all. Sizes take k, m, g and t
 //! (powers of 1024), kB, MB, GB and TB (powers of 1000). A comma in a path is written `\,`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -21,6 +21,9 @@ const KEYS: &str = "size, file, block, writable, capacity, max_namespaces, queue
                     stride, dbbuf, wrr, wide_cids, cmb, pollers, pin, faults, profile, slots, time, cache, \
                     client, rings, power, crdt, rtd3e, health, order, seed, poison, serial, model, firmware";
 
+/// How names of files with profiles end: other profiles have names of their own.
+const PROFILE_FILE: &str = ".toml";
+
 impl SoftConfig {
     /// Reads the settings that follow `soft:` in a device name, and checks them.
     pub fn parse(text: &str) -> Result<SoftConfig, SoftConfigError> {
@@ -33,6 +36,19 @@ impl SoftConfig {
         let config = parser.finish();
         config.validate()?;
         Ok(config)
+    }
+}
+
+impl SoftConfig {
+    /// The files with plans of faults and profiles that such a text names. Their content is part of the configuration.
+    pub fn plans(text: &str) -> Vec<PathBuf> {
+        let setting = |setting: String| {
+            let (key, value) = setting.split_once('=')?;
+            let (key, value) = (key.trim(), value.trim());
+            let names = key == "faults" || key == "profile" && value.ends_with(PROFILE_FILE);
+            names.then(|| PathBuf::from(value))
+        };
+        split(text).into_iter().filter_map(setting).collect()
     }
 }
 
@@ -214,7 +230,7 @@ fn profile(key: &str, value: &str) -> Result<Option<Profile>, SoftConfigError> {
         "ideal" => Ok(None),
         "optane" => Ok(Some(Profile::optane())),
         "tlc" => Ok(Some(Profile::tlc())),
-        _ if value.ends_with(".toml") => Ok(Some(Profile::load(value)?)),
+        _ if value.ends_with(PROFILE_FILE) => Ok(Some(Profile::load(value)?)),
         _ => {
             Err(SoftConfigError::value(key, value, "must be ideal, optane, tlc or the path of a .toml file"))
         }

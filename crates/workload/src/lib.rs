@@ -70,9 +70,10 @@ pub use options::{
     Access, Api, BenchOptions, Completion, Dbbuf, Policy, Protocol, ReplayFormat, ReplayTiming, Sharing,
     TraceForm, Verify, VolumeApi, VolumePolicy, WordError,
 };
-pub use origin::{Machine, Origin};
+pub use origin::{InputFile, Machine, Origin};
 pub use points::{
-    Compared, PointSummary, Spread, by_point, compare, csv, flag, name_points, summaries, unlike,
+    Compared, PointSummary, Spread, by_point, compare, compare_rows, csv, flag, name_points, summaries,
+    unlike, unlike_experiments,
 };
 pub use queues::{QueueReport, SsdReport};
 pub use random::SplitMix64;

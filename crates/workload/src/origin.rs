@@ -1,6 +1,8 @@
 //! How and where a result was made: without that nobody can make it again.
 
+use std::fmt;
 use std::fs::read_to_string;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +17,32 @@ pub struct Origin {
     pub began: String,
     /// The machine.
     pub machine: Machine,
+    /// Files that the command named and that say what is measured: plans of faults, profiles.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<InputFile>,
+}
+
+/// A file that says what is measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputFile {
+    /// As the command named it.
+    pub path: PathBuf,
+    /// Of its content, when the command began.
+    pub crc32c: u32,
+}
+
+impl InputFile {
+    /// The file as it is now.
+    pub fn read(path: PathBuf) -> std::io::Result<InputFile> {
+        let crc32c = crc32c::crc32c(&std::fs::read(&path)?);
+        Ok(InputFile { path, crc32c })
+    }
+}
+
+impl fmt::Display for InputFile {
+    fn fmt(&self, form: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(form, "{} ({:08x})", self.path.display(), self.crc32c)
+    }
 }
 
 /// The machine, as far as it tells. What it does not is null.

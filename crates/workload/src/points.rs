@@ -6,13 +6,16 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::axis::{cpu_list, on_off, ring_places};
+use crate::experiment::ExperimentReport;
 use crate::job::Job;
 use crate::latency::Latency;
 use crate::opening::Opening;
 use crate::options::{Access, Api};
-use crate::result::{BenchReport, Run};
+use crate::origin::{InputFile, Machine, Origin};
+use crate::result::{BenchReport, DeviceReport, Run};
 use crate::size::ByteSize;
 use crate::statistics::{Interval, holm, median, median_interval, rank_sum};
+use crate::stopwatch::ClockKind;
 
 /// A median and its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -196,12 +199,28 @@ pub fn compare(one: &[Run], other: &[Run], figure: fn(&Run) -> Option<f64>) -> V
     let others = by_point(other);
     let both = by_point(one).into_iter().filter_map(|(point, runs)| {
         let (_, others) = others.iter().find(|(other, _)| *other == point)?;
-        let (one, other) = (values(&runs), values(others));
+        Some((point.to_owned(), values(&runs), values(others)))
+    });
+    compare_values(both)
+}
+
+/// The rows that two results of one experiment have in common.
+pub fn compare_rows(one: &ExperimentReport, other: &ExperimentReport, key: &str) -> Vec<Compared> {
+    let both = one.rows.iter().filter_map(|row| {
+        let other = other.rows.iter().find(|other| other.name == row.name)?;
+        Some((row.name.clone(), row.values(key), other.values(key)))
+    });
+    compare_values(both)
+}
+
+/// Points by name, with the values of each result. Those without values are left out.
+fn compare_values(both: impl Iterator<Item = (String, Vec<f64>, Vec<f64>)>) -> Vec<Compared> {
+    let compared = both.filter_map(|(point, one, other)| {
         let (p, least_p) = rank_sum(&one, &other)?;
         let medians = (median(&one)?, median(&other)?);
-        Some(Compared { point: point.to_owned(), runs: (one.len(), other.len()), medians, p, least_p })
+        Some(Compared { point, runs: (one.len(), other.len()), medians, p, least_p })
     });
-    let mut all: Vec<Compared> = both.collect();
+    let mut all: Vec<Compared> = compared.collect();
     let corrected = holm(&all.iter().map(|each| each.p).collect::<Vec<_>>());
     let count = all.len() as f64;
     for (each, p) in all.iter_mut().zip(corrected) {
@@ -210,35 +229,84 @@ pub fn compare(one: &[Run], other: &[Run], figure: fn(&Run) -> Option<f64>) -> V
     all
 }
 
+/// What differs between two results, each once.
+#[derive(Default)]
+struct Differences(Vec<String>);
+
+impl Differences {
+    fn note(&mut self, name: &str, one: String, other: String) {
+        let line = format!("{name} {one} and {other}");
+        if one != other && !self.0.contains(&line) {
+            self.0.push(line);
+        }
+    }
+
+    /// By what and where they were made.
+    fn made(&mut self, one: Option<&Origin>, other: Option<&Origin>) {
+        for ((name, one), (_, other)) in made(one).into_iter().zip(made(other)) {
+            self.note(name, one, other);
+        }
+    }
+
+    fn of_devices(&mut self, one: &DeviceReport, other: &DeviceReport) {
+        self.note("SSD model", one.model.clone(), other.model.clone());
+        self.note("kind of SSD", one.kind.clone(), other.kind.clone());
+    }
+}
+
 /// What else differs between two results, at the points that they have in common: then a ratio is of that, too. Seeds are
 /// expected to differ.
 pub fn unlike(one: &BenchReport, other: &BenchReport) -> Vec<String> {
-    let mut all = Vec::new();
-    let mut differ = |name: &str, one: String, other: String| {
-        let line = format!("{name} {one} and {other}");
-        if one != other && !all.contains(&line) {
-            all.push(line);
-        }
-    };
-    differ("target", one.target.clone(), other.target.clone());
+    let mut all = Differences::default();
+    all.note("target", one.target.clone(), other.target.clone());
+    all.note("version", one.warpbell.clone(), other.warpbell.clone());
+    all.made(one.origin.as_ref(), other.origin.as_ref());
+    all.of_devices(&one.device, &other.device);
+    let descriptors = |report: &BenchReport| report.data_path.descriptors.clone();
+    all.note("descriptors", descriptors(one), descriptors(other));
     let others = by_point(&other.runs);
     for (point, runs) in by_point(&one.runs) {
         let Some((_, others)) = others.iter().find(|(other, _)| *other == point) else { continue };
         let (Some(run), Some(other)) = (runs.first(), others.first()) else { continue };
-        differ("clock", clock(run), clock(other));
+        all.note("clock", clock(run.clock), clock(other.clock));
         for ((name, one), (_, other)) in flags(&run.job).into_iter().zip(flags(&other.job)) {
             if name != SEED {
                 let shown = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
-                differ(name, shown(one), shown(other));
+                all.note(name, shown(one), shown(other));
             }
         }
     }
-    all
+    all.0
 }
 
-/// The name of a run's clock.
-fn clock(run: &Run) -> String {
-    let word = serde_json::to_value(run.clock).map(|clock| clock.as_str().unwrap_or_default().to_owned());
+/// The same of two results of one experiment.
+pub fn unlike_experiments(one: &ExperimentReport, other: &ExperimentReport) -> Vec<String> {
+    let mut all = Differences::default();
+    all.note("target", one.target.clone(), other.target.clone());
+    all.made(one.origin.as_ref(), other.origin.as_ref());
+    all.of_devices(&one.device, &other.device);
+    all.note("clock", clock(one.clock), clock(other.clock));
+    all.note("iodepth", one.iodepth.to_string(), other.iodepth.to_string());
+    all.0
+}
+
+/// By what program, on which machine and with which plans a result was made.
+fn made(origin: Option<&Origin>) -> [(&'static str, String); 4] {
+    let said = |value: Option<String>| value.unwrap_or_else(|| "unknown".to_owned());
+    let machine = |of: &Machine| format!("{} with {} cores, {}", said(of.cpu.clone()), of.cores, of.kernel);
+    let plans = origin.map(|origin| origin.inputs.iter().map(InputFile::to_string).collect::<Vec<_>>());
+    let plans = plans.unwrap_or_default().join(", ");
+    [
+        ("commit", said(origin.and_then(|origin| origin.commit.clone()))),
+        ("machine", said(origin.map(|origin| machine(&origin.machine)))),
+        ("governor", said(origin.and_then(|origin| origin.machine.governor.clone()))),
+        ("plans", if plans.is_empty() { "none".to_owned() } else { plans }),
+    ]
+}
+
+/// The name of a clock.
+fn clock(kind: ClockKind) -> String {
+    let word = serde_json::to_value(kind).map(|clock| clock.as_str().unwrap_or_default().to_owned());
     word.unwrap_or_default()
 }
 
@@ -267,7 +335,7 @@ fn named(report: &BenchReport, run: &Run) -> Vec<String> {
         report.device.name.clone(),
         report.target.clone(),
         report.data_path.controller.clone(),
-        clock(run),
+        clock(run.clock),
         run.point.clone(),
         shown(run.repeat),
         shown(run.order),

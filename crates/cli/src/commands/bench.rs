@@ -38,9 +38,9 @@ pub fn run(args: &BenchArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
     let recordings = traces::recordings(args)?;
     let target = target(args, &points)?;
     let control = Control::with_stop(stop);
+    let origin = sweep::origin(&args.device, points.iter().filter_map(|point| point.opening.fault.as_ref()))?;
     let mut openings = Openings::new(args, access(&points, &recordings), &points, &control)?;
     let plan = points::plan(args, &mut openings, &points, &recordings)?;
-    let origin = sweep::origin();
     let target = target.map_or_else(|| args.device.target.to_string(), |target| target.to_string());
     let devices: Vec<_> = plan.devices.iter().cloned().zip(plan.paths(openings.all(), &[])).collect();
     let now = Now { origin: &origin, target: &target, devices: &devices };

@@ -95,7 +95,7 @@ pub fn run(
     let found = points.iter().map(|options| Ok(resolve(spec, options)?)).collect();
     let (jobs, skipped) = chosen(names, found)?;
     let rows = sweep::rows(args.results.csv.as_ref())?;
-    let origin = sweep::origin();
+    let origin = sweep::origin(&args.device, [])?;
     let (mut runs, mut broken) = (Vec::with_capacity(jobs.len()), Ok(()));
     for (order, turn) in sweep::turns(jobs.len(), args.results.repeat, args.seed).into_iter().enumerate() {
         if control.stopped() {

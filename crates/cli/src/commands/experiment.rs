@@ -31,7 +31,7 @@ pub fn run(
         false if which.needs_weights() => vec![open_weighted(&args.device)?],
         false => vec![open(&args.device, access)?],
     };
-    let origin = sweep::origin();
+    let origin = sweep::origin(&args.device, [])?;
     let rows = sweep::rows(args.csv.as_ref())?;
     let asked = (&args.options(), args.repeat);
     let found = repeated(which, &ssds, args.device.target, asked, &Control::with_stop(stop));

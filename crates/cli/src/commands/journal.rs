@@ -1,8 +1,8 @@
 //! `bench --journal FILE`: each run of a sweep is in the file as soon as it has ended, so that none is lost to whatever ends
 //! the command. The same command with the same file goes on.
 
-use std::fs::File;
-use std::io::{Seek, SeekFrom, Write};
+use std::fs::{File, TryLockError};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ struct Ended {
     runs: Vec<Run>,
 }
 
-/// The file, open to be added to.
+/// The file, open to be added to, and locked against other commands.
 pub struct Journal {
     path: PathBuf,
     file: File,
@@ -51,8 +51,14 @@ impl Journal {
                 "it does not keep the events of a trace; without --trace and --replay".into(),
             ));
         }
-        let file = File::options().read(true).write(true).create(true).truncate(false).open(path);
-        let mut journal = Journal { path: path.clone(), file: file.map_err(failed)? };
+        // Each line goes to the end, wherever that is by then.
+        let file = File::options().read(true).append(true).create(true).open(path).map_err(failed)?;
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => return Err(refuse("another command writes to it".into())),
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+            Ok(()) => {}
+        }
+        let mut journal = Journal { path: path.clone(), file };
         let text = std::fs::read_to_string(path).map_err(failed)?;
         if text.is_empty() {
             let head = Head { schema: JOURNAL_SCHEMA.to_owned(), devices: empty.to_vec() };
@@ -63,7 +69,6 @@ impl Journal {
         let kept = Kept::of(reports, now).map_err(refuse)?;
         // What a killed command wrote of its last line goes.
         journal.file.set_len(whole as u64).map_err(failed)?;
-        journal.file.seek(SeekFrom::End(0)).map_err(failed)?;
         eprintln!("--journal {}: {} runs are kept", path.display(), kept.count());
         Ok(Some((kept, journal)))
     }

@@ -7,12 +7,14 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use warpbell::DeviceName;
+use warpbell_softctl::SoftConfig;
 use warpbell_workload::{
-    BENCH_SCHEMA, BenchReport, DeviceReport, EXPERIMENT_SCHEMA, ExperimentReport, GROUP_SCHEMA, Job, Machine,
-    Origin, PathReport, Run, SplitMix64, name_points,
+    BENCH_SCHEMA, BenchReport, DeviceReport, EXPERIMENT_SCHEMA, ExperimentReport, GROUP_SCHEMA, InputFile,
+    Job, Machine, Origin, PathReport, Run, SplitMix64, name_points,
 };
 
-use crate::args::BenchArgs;
+use crate::args::{BenchArgs, DeviceArgs};
 use crate::date;
 use crate::exit::Ending;
 
@@ -58,14 +60,26 @@ pub fn in_order(mut runs: Vec<(usize, Run)>) -> Vec<Run> {
     runs.into_iter().map(|(_, run)| run).collect()
 }
 
-/// How and where this command measures.
-pub fn origin() -> Origin {
-    Origin {
+/// How and where this command measures these devices. Its points have these plans of faults, beside those of names.
+pub fn origin<'a>(
+    device: &DeviceArgs,
+    faults: impl IntoIterator<Item = &'a PathBuf>,
+) -> Result<Origin, Ending> {
+    let named = device.names()?.into_iter().flat_map(|name| match name {
+        DeviceName::Soft(text) => SoftConfig::plans(text),
+        _ => Vec::new(),
+    });
+    let files: BTreeSet<PathBuf> = named.chain(faults.into_iter().cloned()).collect();
+    let input = |path: PathBuf| {
+        InputFile::read(path.clone()).map_err(|error| Ending::file(path.display().to_string(), &error))
+    };
+    Ok(Origin {
         command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
         commit: option_env!("WARPBELL_COMMIT").map(str::to_owned),
         began: date::now(),
         machine: Machine::this(),
-    }
+        inputs: files.into_iter().map(input).collect::<Result<_, _>>()?,
+    })
 }
 
 /// The file of `--csv`, and its name.
@@ -211,6 +225,14 @@ fn difference(
     }
     fn unlike<T: PartialEq + Debug>(what: &str, was: &T, is: &T) -> Option<String> {
         (was != is).then(|| format!("its {what} was {was:?}, and is {is:?} now"))
+    }
+    let shown = |inputs: &[InputFile]| {
+        let each: Vec<String> = inputs.iter().map(InputFile::to_string).collect();
+        if each.is_empty() { "nothing".to_owned() } else { each.join(", ") }
+    };
+    if theirs.inputs != now.origin.inputs {
+        let (was, is) = (shown(&theirs.inputs), shown(&now.origin.inputs));
+        return Some(format!("it was made with the content of {was}, and this has {is}"));
     }
     let version = env!("CARGO_PKG_VERSION");
     unlike("version of warpbell", &report.warpbell.as_str(), &version)

@@ -22,3 +22,43 @@ fn partial_results_are_marked() {
         assert_eq!(report["errors"], 0);
     }
 }
+
+/// Sends a signal.
+fn signal(child: &std::process::Child, name: &str) {
+    let sent = Command::new("kill").args([name, &child.id().to_string()]).status().expect("kill");
+    assert!(sent.success());
+}
+
+#[test]
+fn a_signal_that_comes_twice_at_once_is_one() {
+    // `timeout` sends its signal to the command, and to the group, which has the command.
+    for name in ["-INT", "-TERM"] {
+        let arguments = ["bench", "soft:size=1m", "--runtime", "60s", "--api", "io", "-o", "json"];
+        let child = spawn(&arguments);
+        await_that(|| cpu_seconds(&child) > 0.3);
+        for _ in 0..3 {
+            signal(&child, name);
+        }
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130));
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("the results");
+        assert_eq!(report["partial"], true);
+    }
+}
+
+#[test]
+fn a_second_signal_ends_the_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = folder.path().join("slow.toml");
+    std::fs::write(&plan, "[[fault]]\nkind = \"delay\"\nby = \"180s\"\nopcode = \"read\"\n").unwrap();
+    let device = format!("soft:size=1m,faults={}", plan.display());
+    let child = spawn(&["bench", &device, "--runtime", "600s", "--api", "host", "-o", "json"]);
+    await_that(|| cpu_seconds(&child) > 0.3);
+    let start = Instant::now();
+    signal(&child, "-INT");
+    std::thread::sleep(Duration::from_millis(700));
+    signal(&child, "-INT");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(130), 0));
+    assert!(start.elapsed() < Duration::from_secs(60), "it waits for no command of the SSD");
+}

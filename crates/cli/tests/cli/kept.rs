@@ -203,3 +203,91 @@ fn a_sweep_of_five_hundred_points_that_is_killed_goes_on_from_its_journal() {
     assert!(told.contains("it is no journal, warpbell.journal/2"), "{told}");
     assert_eq!(std::fs::read_to_string(&journal).expect("as it was"), "notes\n");
 }
+
+/// The points of a result, each of which must be there once.
+fn points(report: &Value) -> std::collections::BTreeSet<String> {
+    let runs = report["runs"].as_array().expect("runs");
+    let whole = runs.iter().filter(|run| run["partial"] == false);
+    let points: Vec<String> = whole.map(|run| run["point"].as_str().expect("a name").to_owned()).collect();
+    let set: std::collections::BTreeSet<String> = points.iter().cloned().collect();
+    assert_eq!(points.len(), set.len(), "each point once");
+    set
+}
+
+#[test]
+fn a_sweep_of_five_hundred_points_that_ctrl_c_ends_is_resumed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let rows = file("rows.csv");
+    let sweep = ["bench", "soft:size=1m,entries=64", "--api", "host", "--runtime", "5ms", "-o", "json"];
+    let axes = ["--axis", "bs=512,1k,2k,700,3000", "--axis", "iodepth=1..100+1"];
+    // The journal tells how far it came, and is not what is resumed.
+    let journal = file("journal");
+    let child = spawn(&[&sweep[..], &axes, &["--journal", &journal, "--csv", &rows]].concat());
+    await_that(|| std::fs::read_to_string(&journal).is_ok_and(|text| text.lines().count() > 20));
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
+    assert!(killed.success());
+    let output = child.wait_with_output().expect("its end");
+    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+    let part: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(part["partial"], true);
+    let before = points(&part);
+    assert!((20..189).contains(&before.len()), "{}", before.len());
+    std::fs::write(file("part.json"), &output.stdout).expect("a file");
+    let again = run(&[&sweep[..], &axes, &["--resume", &file("part.json")]].concat());
+    let told = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert!(again.status.success(), "{told}");
+    let whole: Value = serde_json::from_slice(&again.stdout).expect("JSON");
+    let all = points(&whole);
+    assert_eq!((all.len(), whole["skipped"].as_array().map(Vec::len)), (189, Some(311)));
+    assert!(all.is_superset(&before));
+    assert_eq!((&whole["skipped"], &whole["partial"]), (&part["skipped"], &false.into()));
+    let kept = |report: &Value, point: &str| {
+        let mut runs = report["runs"].as_array().expect("runs").iter();
+        runs.find(|run| run["point"] == point).expect("the point").clone()
+    };
+    for point in &before {
+        assert_eq!(kept(&part, point), kept(&whole, point), "it was not measured again");
+    }
+}
+
+#[test]
+fn a_journal_has_one_writer() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let journal = folder.path().join("journal").display().to_string();
+    let sweep = ["bench", "soft:size=1m", "--api", "host", "--axis", "iodepth=1,2", "-o", "json"];
+    let of = |time: &'static str| [&sweep[..], &["--runtime", time, "--journal", &journal]].concat();
+    let mut first = spawn(&of("60s"));
+    await_that(|| std::fs::read_to_string(&journal).is_ok_and(|text| text.contains('\n')));
+    let (code, line) = refusal(&of("60s"), &run(&of("60s")));
+    assert_eq!((code, line.as_str()), (2, &*format!("--journal {journal}: another command writes to it")));
+    first.kill().expect("SIGKILL");
+    first.wait().expect("it is gone");
+    assert_eq!(std::fs::read_to_string(&journal).expect("the journal").lines().count(), 1);
+}
+
+#[test]
+fn results_under_another_plan_of_faults_are_not_resumed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let delay = |by: &str| format!("[[fault]]\nkind = \"delay\"\nby = \"{by}\"\n");
+    std::fs::write(file("plan.toml"), delay("1ms")).expect("a plan");
+    let named = format!("soft:size=1m,faults={}", file("plan.toml"));
+    let (plan, kept) = (file("plan.toml"), file("r.json"));
+    let ways = [vec![named.as_str()], vec!["soft:size=1m", "--fault", &plan]];
+    for way in ways {
+        std::fs::write(&plan, delay("1ms")).expect("a plan");
+        let bench = ["--api", "host", "--axis", "iodepth=1,2", "--io-limit", "64k", "-o", "json"];
+        let sweep = [&["bench"], &way[..], &bench].concat();
+        let output = run(&sweep);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        std::fs::write(&kept, &output.stdout).expect("a file");
+        let resumed = [&sweep[..], &["--resume", &kept]].concat();
+        assert!(run(&resumed).status.success(), "the same plan");
+        std::fs::write(&plan, delay("1us")).expect("a plan");
+        let (code, line) = refusal(&resumed, &run(&resumed));
+        let told =
+            line.contains("it was made with the content of ") && line.matches("plan.toml (").count() == 2;
+        assert!(code == 2 && told, "{line}");
+    }
+}

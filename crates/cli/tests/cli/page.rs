@@ -371,3 +371,87 @@ fn each_picture_is_a_file_that_needs_nothing_else() {
     let (_, error) = refused(&["report", &a, "--pictures", &a]);
     assert!(error.contains(&format!("--pictures {a}: ")), "{error}");
 }
+
+/// The cells of the table rows in a section, but for the headings.
+fn cells(section: Node<'_, '_>) -> Vec<Vec<String>> {
+    let rows = section.descendants().filter(|node| node.has_tag_name("tr"));
+    let text = |node: Node<'_, '_>| node.text().unwrap_or_default().to_owned();
+    let rows =
+        rows.map(|row| row.children().filter(|cell| cell.has_tag_name("td")).map(text).collect::<Vec<_>>());
+    rows.filter(|row| !row.is_empty()).collect()
+}
+
+#[test]
+fn two_results_of_an_experiment_are_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let device = "soft:size=16m,profile=optane,time=virtual";
+    let flags = ["--runtime", "1ms", "--repeat", "5", "-o", "json"];
+    let found = json(&[&["bench", "batching", device], &flags[..]].concat());
+    let file = |name: &str, change: fn(&mut Value)| {
+        let mut found = found.clone();
+        change(&mut found);
+        let file = folder.path().join(name).display().to_string();
+        std::fs::write(&file, found.to_string()).expect("a file");
+        file
+    };
+    let slower = |found: &mut Value| {
+        for each in found["rows"][0]["each"].as_array_mut().unwrap() {
+            each["iops"] = (each["iops"].as_f64().unwrap() / 2.0).into();
+        }
+    };
+    let (a, b) = (file("a.json", |_| ()), file("b.json", slower));
+    let text = page(&[&a, &b]);
+    let page = parsed(&text);
+    let compared = section(&page, "Comparison of experiments").expect("the section");
+    let rows = cells(compared);
+    let names: Vec<&str> =
+        found["rows"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+    assert_eq!(rows.len(), 2 * names.len(), "each row by its rate and its tail: {rows:?}");
+    assert!(rows[..names.len()].iter().map(|row| &row[0]).eq(names.iter()), "{rows:?}");
+    assert_eq!((rows[0][3].as_str(), rows[0][4].as_str()), ("0.500", "5, 5"));
+    assert!(
+        rows[1..names.len()]
+            .iter()
+            .all(|row| row[3] == "1.000" && !["more", "less"].contains(&row[6].as_str()))
+    );
+    assert!(!text.contains("unlike"), "{text}");
+    let c = file("c.json", |found| found["iodepth"] = 999.into());
+    assert!(self::page(&[&a, &c]).contains("A and B are unlike: iodepth 32 and 999<"));
+    let d = file("d.json", |found| found["origin"]["machine"]["cores"] = 999.into());
+    let text = self::page(&[&a, &d]);
+    assert!(text.contains("A and B are unlike: machine ") && text.contains(" with 999 cores"), "{text}");
+    assert!(section(&parsed(&self::page(&[&a])), "Comparison of experiments").is_none());
+}
+
+#[test]
+fn a_run_that_was_interrupted_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let cut = |report: &mut Value| report["runs"][1]["partial"] = true.into();
+    let (a, _) = result(&folder, "a.json", &["--axis", "iodepth=1,2,4", "--io-limit", "64k"], cut);
+    let text = page(&[&a]);
+    let page = parsed(&text);
+    let rows = cells(section(&page, "Skipped points").expect("the section"));
+    assert_eq!(rows, [["A: iodepth=2", "interrupted after 16 I/Os: no result"]]);
+    assert_eq!(marks(section(&page, "I/Os per second").unwrap(), "f").len(), 2);
+}
+
+#[test]
+fn a_wide_heat_map_is_several() {
+    let folder = tempfile::tempdir().unwrap();
+    let axes = ["--axis", "iodepth=1..45+1", "--axis", "bs=512,4k", "--io-limit", "8k"];
+    let (a, _) = result(&folder, "a.json", &axes, |_| ());
+    let text = page(&[&a]);
+    let page = parsed(&text);
+    let heat = section(&page, "Two axes").expect("the section");
+    let maps: Vec<Node<'_, '_>> = heat.descendants().filter(|node| node.has_tag_name("figure")).collect();
+    let headings: Vec<&str> =
+        heat.descendants().filter(|node| node.has_tag_name("h3")).filter_map(|node| node.text()).collect();
+    let named = |ends: &str| format!("A: IOPS by iodepth and bs, {ends}");
+    assert_eq!(headings, [named("1 to 15"), named("16 to 30"), named("31 to 45")]);
+    assert!(maps.iter().all(|map| marks(*map, "h").len() == 30), "each with 15 columns of two");
+    // One colour is one rate in all of them: the slowest point is in the first alone.
+    let faintest = |map: &Node<'_, '_>| {
+        map.descendants().filter(|node| node.attribute("fill-opacity") == Some("0.05")).count()
+    };
+    assert!(faintest(&maps[0]) > 0 && maps[1..].iter().all(|map| faintest(map) == 0));
+}

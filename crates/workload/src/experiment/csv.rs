@@ -18,7 +18,7 @@ pub fn experiment_csv(report: &ExperimentReport) -> String {
         let once = [row.figures.clone()];
         let (each, several) = if row.each.is_empty() { (&once[..], false) } else { (&row.each[..], true) };
         for (repeat, figures) in each.iter().enumerate() {
-            let repeat = if several { (repeat + 1).to_string() } else { String::new() };
+            let repeat = if several { repeat.to_string() } else { String::new() };
             line(&mut text, report, &[&row.name, &repeat], (&keys, figures));
         }
     }

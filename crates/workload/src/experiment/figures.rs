@@ -131,6 +131,13 @@ impl Row {
         let latency_histogram = figures.latencies.take();
         Row { name: name.into(), figures, iops_interval: None, latency_histogram, each: Vec::new() }
     }
+
+    /// What each repeat measured of a figure; of those that have it.
+    pub fn values(&self, key: &str) -> Vec<f64> {
+        let once = std::slice::from_ref(&self.figures);
+        let each = if self.each.is_empty() { once } else { &self.each[..] };
+        each.iter().filter_map(|figures| figures.get(key)).filter(|value| value.is_finite()).collect()
+    }
 }
 
 /// What an experiment found.

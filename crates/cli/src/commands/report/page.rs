@@ -105,7 +105,17 @@ fn sections(sources: &[Source], found: &[Found], args: &ReportArgs) -> Vec<Secti
         body,
         notes: sources.iter().map(Source::title).chain(tables::banners(sources)).collect(),
     });
-    experiments.chain(benches).filter(|section| !section.body.is_empty()).collect()
+    let compared = Section {
+        title: "Comparison of experiments".to_owned(),
+        name: String::new(),
+        body: tables::experiments_compared(found).into(),
+        notes: Vec::new(),
+    };
+    experiments
+        .chain(std::iter::once(compared))
+        .chain(benches)
+        .filter(|section| !section.body.is_empty())
+        .collect()
 }
 
 fn page(names: &[&str], sections: &[Section]) -> String {

@@ -9,7 +9,7 @@ use warpbell_workload::{ClockKind, ExperimentReport, LatencyHistogram, Row};
 
 use super::body::{Body, Layout};
 use super::data;
-use super::pictures::cumulated;
+use super::pictures::{cumulated, parts};
 use super::tables::{VIRTUAL, described, made, table};
 use crate::commands::experiment::{cell, heading, host_only};
 use crate::exit::Ending;
@@ -93,7 +93,7 @@ impl Found {
         let rate = ["iops", "bytes_per_s"].into_iter().find(|rate| measured.contains(rate));
         figures.extend(rate.map(|rate| self.bars(rate)));
         let times: Vec<&str> = self.report.keys().into_iter().filter(|key| key.ends_with("_ns")).collect();
-        for some in times.chunks(STYLES) {
+        for some in parts(&times, STYLES) {
             figures.push(self.times(some));
         }
         let mut none = Vec::new();

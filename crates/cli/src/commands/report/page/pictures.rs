@@ -10,9 +10,9 @@ use super::body::{Body, Layout};
 use super::data::{Point, Right, Source, axes, number, rate};
 use crate::args::{Rate, Roof};
 
-/// Parts of a list, each with as many lines as can be told apart at most, and all about as long.
-fn parts<T>(all: &[T]) -> std::slice::Chunks<'_, T> {
-    all.chunks(all.len().div_ceil(all.len().div_ceil(STYLES).max(1)).max(1))
+/// Parts of a list, each with so many of it at most, and all about as long.
+pub(super) fn parts<T>(all: &[T], most: usize) -> std::slice::Chunks<'_, T> {
+    all.chunks(all.len().div_ceil(all.len().div_ceil(most).max(1)).max(1))
 }
 
 /// The points of a source that lie on one line.
@@ -121,7 +121,7 @@ fn over_axis(
     let right = Right::of(sources);
     let groups = groups(sources, &right);
     let mut figures = Vec::new();
-    for some in parts(&groups) {
+    for some in parts(&groups, STYLES) {
         let lines = lines(&right, some, value, label);
         if lines.iter().all(|line| line.points.is_empty()) {
             continue;
@@ -159,6 +159,9 @@ fn left_out(sources: &[Source]) -> String {
     }
 }
 
+/// The most columns of a heat map: of more, a page as wide as a screen shows figures too small to be read.
+const COLUMNS: usize = 20;
+
 /// Two axes of numbers: a cell for each pair.
 pub fn heat(sources: &[Source]) -> Body {
     let right = Right::of(sources);
@@ -167,48 +170,83 @@ pub fn heat(sources: &[Source]) -> Body {
     });
     let Some((down, mut rows)) = down.max_by_key(|(_, values)| values.len()) else { return Body::default() };
     rows.sort_by(|a, b| number(b).unwrap_or(0.0).total_cmp(&number(a).unwrap_or(0.0)));
-    let columns = right.axis().ticks;
+    let map = HeatMap { columns: right.axis().ticks, right, down, rows };
     let mut figures = Vec::new();
     for source in sources {
         let mut rest: Vec<String> = Vec::new();
-        let without = |point: &Point| {
-            let others = point.values.iter().filter(|(name, _)| *name != right.name && *name != down);
-            others.map(|(name, value)| format!(" {name}={value}")).collect::<String>()
-        };
         for point in &source.points {
-            if !rest.contains(&without(point)) {
-                rest.push(without(point));
+            if !rest.contains(&map.without(point)) {
+                rest.push(map.without(point));
             }
         }
-        for rest in rest {
-            let cells = source.points.iter().filter(|point| without(point) == rest).filter_map(|point| {
-                let place = right.place(point)?;
-                let column = columns.iter().position(|(value, _)| *value == place)?;
-                let row = rows.iter().position(|row| point.value(&down) == Some(row))?;
-                let spread = point.spread(rate)?;
-                let title = format!(
-                    "{}: {}: {}",
-                    source.letter,
-                    point.shown(),
-                    words(&spread, point.runs.len(), "IOPS")
-                );
-                Some((column, row, spread.median, title))
-            });
-            let mut cells: Vec<_> = cells.collect();
-            // Of values that only other files have there would be an empty row.
-            let used: Vec<usize> =
-                (0..rows.len()).filter(|row| cells.iter().any(|cell| cell.1 == *row)).collect();
-            for cell in &mut cells {
-                cell.1 = used.partition_point(|row| *row < cell.1);
-            }
-            let rows = used.iter().map(|row| rows[*row].clone()).collect();
-            let title = format!("{}: IOPS by {} and {down}{rest}", source.letter, right.name);
-            let columns = (right.name.clone(), columns.iter().map(|(_, name)| name.clone()).collect());
-            let heat = Heat { title: title.clone(), columns, rows: (down.clone(), rows), cells };
-            figures.push(figure(&title, heat.picture(), &[], 0));
-        }
+        figures.extend(rest.iter().flat_map(|rest| map.figures(source, rest)));
     }
     Body::default().figures(Layout::Row, figures)
+}
+
+/// What goes right and down in heat maps.
+struct HeatMap {
+    right: Right,
+    columns: Vec<(f64, String)>,
+    down: String,
+    rows: Vec<String>,
+}
+
+impl HeatMap {
+    /// What a point has of other axes.
+    fn without(&self, point: &Point) -> String {
+        let others = point.values.iter().filter(|(name, _)| *name != self.right.name && *name != self.down);
+        others.map(|(name, value)| format!(" {name}={value}")).collect()
+    }
+
+    /// Where a point lies, its rate, and its words.
+    fn cell(&self, source: &Source, point: &Point) -> Option<(usize, usize, f64, String)> {
+        let place = self.right.place(point)?;
+        let column = self.columns.iter().position(|(value, _)| *value == place)?;
+        let row = self.rows.iter().position(|row| point.value(&self.down) == Some(row))?;
+        let spread = point.spread(rate)?;
+        let words = words(&spread, point.runs.len(), "IOPS");
+        Some((column, row, spread.median, format!("{}: {}: {words}", source.letter, point.shown())))
+    }
+
+    /// The points with the same of other axes: one map, or several beside each other, each with some of the columns.
+    fn figures(&self, source: &Source, rest: &str) -> Vec<Figure> {
+        let points = source.points.iter().filter(|point| self.without(point) == rest);
+        let mut cells: Vec<_> = points.filter_map(|point| self.cell(source, point)).collect();
+        // Of values that only other files have there would be an empty row.
+        let used: Vec<usize> =
+            (0..self.rows.len()).filter(|row| cells.iter().any(|cell| cell.1 == *row)).collect();
+        for cell in &mut cells {
+            cell.1 = used.partition_point(|row| *row < cell.1);
+        }
+        let rows: Vec<String> = used.iter().map(|row| self.rows[*row].clone()).collect();
+        let values = || cells.iter().map(|cell| cell.2);
+        let range = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
+        let title = format!("{}: IOPS by {} and {}{rest}", source.letter, self.right.name, self.down);
+        let several = self.columns.len() > COLUMNS;
+        let mut figures = Vec::new();
+        let mut first = 0;
+        for columns in parts(&self.columns, COLUMNS) {
+            let within = first..first + columns.len();
+            let of_part = |cell: &&(usize, usize, f64, String)| within.contains(&cell.0);
+            let moved = |cell: &(usize, usize, f64, String)| (cell.0 - first, cell.1, cell.2, cell.3.clone());
+            let names: Vec<String> = columns.iter().map(|(_, name)| name.clone()).collect();
+            let ends = match (several, names.first(), names.last()) {
+                (true, Some(low), Some(high)) => format!(", {low} to {high}"),
+                _ => String::new(),
+            };
+            let heat = Heat {
+                title: format!("{title}{ends}"),
+                columns: (self.right.name.clone(), names),
+                rows: (self.down.clone(), rows.clone()),
+                cells: cells.iter().filter(of_part).map(moved).collect(),
+                range,
+            };
+            figures.push(figure(&heat.title, heat.picture(), &[], 0));
+            first = within.end;
+        }
+        figures
+    }
 }
 
 /// A percentile of a run.
@@ -281,7 +319,7 @@ pub fn cumulated(title: &str, known: &[(String, LatencyHistogram)]) -> Vec<Figur
         let names: Vec<String> = some.iter().map(|(name, _)| name.clone()).collect();
         figure(title, chart.picture(), &names, 0)
     };
-    parts(known).map(of_some).collect()
+    parts(known, STYLES).map(of_some).collect()
 }
 
 /// The same of every point, from the histograms.
@@ -343,7 +381,7 @@ pub fn over_time(sources: &[Source]) -> Body {
         let known =
             group.points.iter().filter_map(|point| Some((*point, point.runs.first()?.series.as_ref()?)));
         let known: Vec<_> = known.filter(|(_, series)| series.end_ns.len() > 1).collect();
-        for some in parts(&known) {
+        for some in parts(&known, STYLES) {
             let lines = some.iter().map(|(_, series)| {
                 let at = |(ns, rate): (u64, f64)| Mark {
                     x: ns as f64 / 1e9,

@@ -4,9 +4,12 @@ use std::fmt::Write;
 
 use warpbell_plan::chart::si;
 use warpbell_plan::escaped;
-use warpbell_workload::{ClockKind, Compared, Origin, Run, Spread, compare, unlike};
+use warpbell_workload::{
+    ClockKind, Compared, Origin, Run, Spread, compare, compare_rows, unlike, unlike_experiments,
+};
 
 use super::data::{Source, rate};
+use super::experiments::Found;
 
 /// What is called a difference.
 const SIGNIFICANT: f64 = 0.05;
@@ -147,42 +150,82 @@ pub fn points(sources: &[Source]) -> String {
     note + &table("", &headings, &rows)
 }
 
+/// What p means.
+fn meaning() -> String {
+    format!(
+        "<p>p: how likely so large a difference is where there is none: Wilcoxon's rank sum test over the runs, \
+         two-sided, with Holm's correction for the number of points. Below {SIGNIFICANT} it is called a difference.</p>\n"
+    )
+}
+
+/// A figure of two results beside each other; nothing where they have no point in common.
+fn beside(figure: &str, (one, other): (&str, &str), both: &[Compared]) -> String {
+    if both.is_empty() {
+        return String::new();
+    }
+    let rows: Vec<Vec<String>> = both.iter().map(compared).collect();
+    let headings = ["point", one, other, "ratio", "runs", "p", "verdict"];
+    format!("<h3>{figure}: {one} to {other}</h3>\n") + &table("", &headings, &rows)
+}
+
+/// What else differs between two results.
+fn differing((one, other): (&str, &str), differences: &[String]) -> String {
+    if differences.is_empty() {
+        return String::new();
+    }
+    format!("<p class=\"banner\">{one} and {other} are unlike: {}</p>\n", escaped(&differences.join("; ")))
+}
+
 /// The first result beside each other one.
 pub fn comparison(sources: &[Source]) -> String {
     let Some((first, others)) = sources.split_first().filter(|(_, others)| !others.is_empty()) else {
         return String::new();
     };
-    let mut out = format!(
-        "<p>p: how likely so large a difference is where there is none: Wilcoxon's rank sum test over the runs, \
-         two-sided, with Holm's correction for the number of points. Below {SIGNIFICANT} it is called a difference.</p>\n"
-    );
+    let mut out = meaning();
     let p99: fn(&Run) -> Option<f64> = |run| run.lat_ns.as_ref().map(|latency| latency.p99 as f64 / 1e3);
     for other in others {
-        let differing = unlike(&first.report, &other.report);
-        if !differing.is_empty() {
-            let (letter, differing) = (&other.letter, escaped(&differing.join("; ")));
-            let _ = writeln!(
-                out,
-                "<p class=\"banner\">{} and {letter} are unlike: {differing}</p>",
-                first.letter
-            );
-        }
-        for (figure, value) in [("IOPS", rate as fn(&Run) -> Option<f64>), ("p99 latency, us", p99)] {
-            let both = compare(&first.report.runs, &other.report.runs, value);
-            if both.is_empty() {
-                continue;
-            }
-            let _ = writeln!(out, "<h3>{figure}: {} to {}</h3>", first.letter, other.letter);
-            let rows: Vec<Vec<String>> = both.iter().map(compared).collect();
-            let headings = ["point", &first.letter, &other.letter, "ratio", "runs", "p", "verdict"];
-            out += &table("", &headings, &rows);
-        }
-        if compare(&first.report.runs, &other.report.runs, rate).is_empty() {
+        let letters = (first.letter.as_str(), other.letter.as_str());
+        out += &differing(letters, &unlike(&first.report, &other.report));
+        let both = |value| compare(&first.report.runs, &other.report.runs, value);
+        let rates = both(rate);
+        if rates.is_empty() {
             let _ = writeln!(out, "<p>{} and {} have no point in common.</p>", first.letter, other.letter);
         }
+        out += &beside("IOPS", letters, &rates);
+        out += &beside("p99 latency, us", letters, &both(p99));
     }
     out
 }
+
+/// Of each experiment the first result beside each other one.
+pub fn experiments_compared(found: &[Found]) -> String {
+    let mut out = String::new();
+    for (index, other) in found.iter().enumerate() {
+        let same = |one: &&Found| one.report.experiment == other.report.experiment;
+        let Some(first) = found[..index].iter().find(same) else { continue };
+        let letters = (first.letter.as_str(), other.letter.as_str());
+        out += &differing(letters, &unlike_experiments(&first.report, &other.report));
+        let mut any = false;
+        for (figure, key, unit) in COMPARED_FIGURES {
+            // Of I/Os of one size bytes are the same with a factor.
+            if any && key == "bytes_per_s" {
+                continue;
+            }
+            let mut both = compare_rows(&first.report, &other.report, key);
+            both.iter_mut().for_each(|each| each.medians = (each.medians.0 / unit, each.medians.1 / unit));
+            any |= !both.is_empty();
+            out += &beside(&format!("{}, {figure}", escaped(&other.report.experiment)), letters, &both);
+        }
+        if !any {
+            let _ = writeln!(out, "<p>{} and {} have no row in common.</p>", first.letter, other.letter);
+        }
+    }
+    if out.is_empty() { out } else { meaning() + &out }
+}
+
+/// Figures of experiments that are compared: their names, keys, and units.
+const COMPARED_FIGURES: [(&str, &str, f64); 3] =
+    [("IOPS", "iops", 1.0), ("MiB/s", "bytes_per_s", 1_048_576.0), ("p99 latency, us", "p99_ns", 1e3)];
 
 fn compared(each: &Compared) -> Vec<String> {
     let (one, other) = each.medians;
@@ -206,14 +249,25 @@ fn compared(each: &Compared) -> Vec<String> {
     ]
 }
 
-/// Points that did not run, with their reasons.
+/// Points that did not run, or not to their end, with their reasons.
 pub fn skipped(sources: &[Source]) -> String {
-    let all =
-        sources.iter().flat_map(|source| source.report.skipped.iter().map(move |skipped| (source, skipped)));
-    let rows: Vec<Vec<String>> = all
-        .map(|(source, skipped)| {
-            vec![format!("{}: {}", source.letter, escaped(&skipped.point)), escaped(&skipped.reason)]
-        })
-        .collect();
+    let row = |source: &Source, point: &str, why: &str| {
+        let point = if point.is_empty() { "the only point" } else { point };
+        vec![format!("{}: {}", source.letter, escaped(point)), escaped(why)]
+    };
+    let of_source = |source: &Source| {
+        let skipped =
+            source.report.skipped.iter().map(|skipped| row(source, &skipped.point, &skipped.reason));
+        let partial = source.report.runs.iter().filter(|run| run.partial);
+        let partial = partial.map(|run| row(source, &run.point, &interrupted(run)));
+        skipped.chain(partial).collect::<Vec<_>>()
+    };
+    let rows: Vec<Vec<String>> = sources.iter().flat_map(of_source).collect();
     if rows.is_empty() { String::new() } else { table("left", &["point", "why not"], &rows) }
+}
+
+/// Says how far a run came that is no result.
+fn interrupted(run: &Run) -> String {
+    let repeat = run.repeat.map_or(String::new(), |repeat| format!("repeat {repeat}: "));
+    format!("{repeat}interrupted after {} I/Os: no result", si(run.total.ios as f64))
 }
