@@ -91,7 +91,7 @@ class file {
     const warpbell_file_ref* ref_;
 };
 
-static_assert(__is_trivially_copyable(file));
+static_assert(__is_trivially_copyable(warpbell_file_ref) && __is_trivially_copyable(file));
 
 // Reads to.bytes() bytes from `offset` of the file on. Lanes with nothing to do pass nullopt and get success.
 template <class Group, sharing Mode, class Retry>

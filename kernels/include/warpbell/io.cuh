@@ -68,27 +68,15 @@ struct command {
     dma_span data;
     u32 flags = 0; // of dword 12, bits 31:16, not of a flush; others are refused with invalid_field
 
-    WARPBELL_D static command read(extent from, const dma_span& to, u32 flags = 0) {
-        return {opcode::read, from, to, flags};
-    }
     WARPBELL_D static command read(optional<extent> from, const dma_span& to, u32 flags = 0) {
         return {opcode::read, from, to, flags};
-    }
-    WARPBELL_D static command write(extent to, const dma_span& from, u32 flags = 0) {
-        return {opcode::write, to, from, flags};
     }
     WARPBELL_D static command write(optional<extent> to, const dma_span& from, u32 flags = 0) {
         return {opcode::write, to, from, flags};
     }
     // Its status says whether the blocks differ from the data: status::differs.
-    WARPBELL_D static command compare(extent where, const dma_span& with, u32 flags = 0) {
-        return {opcode::compare, where, with, flags};
-    }
     WARPBELL_D static command compare(optional<extent> where, const dma_span& with, u32 flags = 0) {
         return {opcode::compare, where, with, flags};
-    }
-    WARPBELL_D static command write_zeroes(extent where, u32 flags = 0) {
-        return {opcode::write_zeroes, where, dma_span(), flags};
     }
     WARPBELL_D static command write_zeroes(optional<extent> where, u32 flags = 0) {
         return {opcode::write_zeroes, where, dma_span(), flags};

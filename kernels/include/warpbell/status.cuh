@@ -102,6 +102,7 @@ struct [[nodiscard]] status {
         return sc() == 0x00 || sc() == 0x03 || sc() == 0x60;
     }
 };
+static_assert(__is_trivially_copyable(status));
 static_assert(sizeof(status) == 4, "status is part of the ABI");
 
 WARPBELL_HD constexpr const char* status::name() const {

@@ -33,6 +33,10 @@ template <class T> class optional {
     WARPBELL_HD constexpr optional() : value_(), has_(false) {}
     WARPBELL_HD constexpr optional(nullopt_t) : value_(), has_(false) {}
     WARPBELL_HD constexpr optional(T value) : value_(value), has_(true) {}
+    // Of an extent in braces, such as {lba(0), 8}.
+    template <class Count>
+    WARPBELL_HD constexpr optional(lba start, Count blocks)
+        : value_{start, static_cast<u32>(blocks)}, has_(true) {}
     WARPBELL_HD constexpr explicit operator bool() const { return has_ != 0; }
     WARPBELL_HD constexpr bool has_value() const { return has_ != 0; }
     WARPBELL_HD constexpr const T& operator*() const { return value_; }
@@ -94,6 +98,7 @@ class dma_span {
 // What kernels are launched with, and what they make of it, is copied as bytes.
 static_assert(__is_trivially_copyable(warpbell_namespace_ref) &&
               __is_trivially_copyable(warpbell_buffer_ref));
+static_assert(__is_trivially_copyable(warpbell_queue_ref));
 static_assert(__is_trivially_copyable(extent) && __is_trivially_copyable(optional<extent>) &&
               __is_trivially_copyable(dma_span));
 

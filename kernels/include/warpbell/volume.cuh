@@ -66,6 +66,8 @@ class volume_span {
     u64 offset_ = 0;
     u64 bytes_ = 0;
 };
+static_assert(__is_trivially_copyable(warpbell_volume_ref) &&
+              __is_trivially_copyable(warpbell_volume_buffer_ref) && __is_trivially_copyable(volume_span));
 
 // ---- mapping: warp -> queue -> SSD
 //

@@ -17,7 +17,9 @@
  * Shared and exclusive queues take the same calls. An exclusive queue belongs to those who attached: to a
  * warp that calls together, or to one thread, which is lane 0 of its warp. Any other call is refused with
  * WARPBELL_STATUS_INVALID_FIELD and does nothing, and so is a _warp or _each call on sessions that lanes
- * attached one by one.
+ * attached one by one. warpbell_detach, warpbell_switch_to_successor, warpbell_array_open and
+ * warpbell_array_close are of whoever attached: a warp calls them together. One lane of it alone waits for the
+ * others.
  *
  * What was not attached. Refused likewise: every call on a session whose memory is all zeroes
  * (WARPBELL_SESSION_INIT), whose attach was refused, or that was detached; every call on an array of such a
@@ -228,7 +230,7 @@ WARPBELL_DEVICE uint32_t warpbell_array_close(warpbell_array* array);
 WARPBELL_DEVICE uint32_t warpbell_status_ok(uint32_t status);
 /* The same call may succeed when it is made again. */
 WARPBELL_DEVICE uint32_t warpbell_status_retryable(uint32_t status);
-/* The SSD may still read or write the call's buffer. */
+/* The SSD may still read or write the call's buffer; also of WARPBELL_PENDING. */
 WARPBELL_DEVICE uint32_t warpbell_status_buffer_in_use(uint32_t status);
 
 #ifdef __cplusplus

@@ -308,7 +308,7 @@ WARPBELL_DEVICE uint32_t warpbell_status_retryable(uint32_t status) {
     return warpbell::status::from_bits(status).retryable();
 }
 WARPBELL_DEVICE uint32_t warpbell_status_buffer_in_use(uint32_t status) {
-    return warpbell::status::from_bits(status).buffer_in_use();
+    return status == WARPBELL_PENDING || warpbell::status::from_bits(status).buffer_in_use();
 }
 
 } // extern "C"
