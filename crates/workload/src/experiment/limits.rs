@@ -33,6 +33,11 @@ impl ReadLimits {
         self.media.min(self.link)
     }
 
+    /// The rate of the way to the client, where it bounds reads whatever their addresses: the units could do twice as many.
+    pub(super) fn by_link(self) -> Option<f64> {
+        (2.0 * self.link <= self.media).then_some(self.link)
+    }
+
     /// A rate as a part of each.
     pub(super) fn shares(self, iops: f64) -> Figures {
         Figures::default().with("media_share", iops / self.media).with("link_share", iops / self.link)
@@ -78,6 +83,7 @@ mod tests {
         assert!((of(16384).media / 1e6 - 1.0).abs() < 1e-9, "{:?}", of(16384));
         assert_eq!(of(512).media, of(4096).media, "a part of a stripe takes its unit as long");
         assert_eq!(of(4096).slowest(), of(4096).link);
+        assert_eq!((of(4096).by_link(), of(512).by_link()), (Some(of(4096).link), None));
         assert_eq!(of(4096).shares(of(4096).link).get("link_share"), Some(1.0));
     }
 }

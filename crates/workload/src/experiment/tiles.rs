@@ -4,6 +4,7 @@
 use warpbell_kernels::abi::{BENCH_TILE_SLOTS, BENCH_TILE_STAGES, BENCH_TILES_BYTES};
 
 use super::limits::ReadLimits;
+use super::models::Known;
 use super::{Figures, Lab, Way, figures_of};
 use crate::error::RunError;
 use crate::options::{Access, Api, BenchOptions};
@@ -121,9 +122,8 @@ fn stream(
     let (own, ssd) = (name.clone(), format!("ssd bs={size}"));
     lab.model(name, move |known| {
         let (iops, ssd) = (known.get(&own, "iops")?, known.get(&ssd, "iops")?);
-        let chips = COMPUTED
-            .each_ref()
-            .map(|other| Some((other.passes, known.get(&chip_name(other, size), "iops")?)));
+        let of = |other: &Computed| Some((other.passes, chip_seconds(known, &chip_name(other, size))?));
+        let chips = COMPUTED.each_ref().map(of);
         let chip = known.get(&chip_name(computed, size), "iops");
         let slowest = chip.map_or(ssd, |chip| chip.min(ssd));
         let figures = Figures::default().with("expected_iops", slowest).with("ssd_share", iops / ssd);
@@ -136,12 +136,18 @@ fn stream(
     Ok(())
 }
 
-/// Seconds that a tile on the chip takes for its copy, and for being computed `passes` times: of two rates with few and with
-/// many passes, where one comes after the other.
+/// What a tile on the chip takes, in seconds: of a processor, where kernels run on one, which others use, too.
+fn chip_seconds(known: &Known<'_>, row: &str) -> Option<f64> {
+    let of_cpu = known.get(row, "client_cpu_ns_per_io").map(|nanoseconds| nanoseconds / 1e9);
+    of_cpu.or_else(|| Some(1.0 / known.get(row, "iops")?))
+}
+
+/// Seconds that a tile on the chip takes for its copy, and for being computed `passes` times: of what it takes with few and
+/// with many passes, where one comes after the other.
 fn parts(chips: [Option<(u32, f64)>; 2], passes: u32) -> Option<(f64, f64)> {
     let [Some((few, fast)), Some((many, slow))] = chips else { return None };
-    let pass = (1.0 / slow - 1.0 / fast) / f64::from(many - few);
-    let copy = 1.0 / fast - f64::from(few) * pass;
+    let pass = (slow - fast) / f64::from(many - few);
+    let copy = fast - f64::from(few) * pass;
     Some((copy.max(0.0), pass.max(0.0) * f64::from(passes)))
 }
 
@@ -167,8 +173,8 @@ mod tests {
     #[test]
     fn copies_and_passes_are_told_apart_by_their_number() {
         // A tile is copied in 3 us, and a pass takes 1 us.
-        let rate = |passes: f64| 1e6 / (3.0 + passes);
-        let chips = [Some((1, rate(1.0))), Some((64, rate(64.0)))];
+        let seconds = |passes: f64| (3.0 + passes) / 1e6;
+        let chips = [Some((1, seconds(1.0))), Some((64, seconds(64.0)))];
         for passes in [1, 64] {
             let (copy, compute) = parts(chips, passes).unwrap();
             assert!((copy / 3e-6 - 1.0).abs() < 1e-9, "{copy}");

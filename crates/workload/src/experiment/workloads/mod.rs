@@ -18,12 +18,14 @@ use warpbell::Ssd;
 use warpbell_hw::Lba;
 use warpbell_nvme::NvmOpcode;
 
+use super::limits::ReadLimits;
 use super::{Figures, Lab, Way, figures_of};
 use crate::error::RunError;
 use crate::job::Limits;
 use crate::options::{BenchOptions, ReplayTiming, Sharing};
 use crate::result::Run;
 use crate::size::ByteSize;
+use crate::stopwatch::ClockKind;
 use crate::trace::{COMMANDS_MAX, ReplayCommand, SsdReplay};
 
 pub(super) use checkpoint::ways as checkpoint;
@@ -164,7 +166,11 @@ fn play(
         .merged(figures_of(&run))
         .with("commands_per_op", commands / operations)
         .with("bytes_per_op", bytes / operations);
-    Ok(Some(figures))
+    // The model of reads in virtual time: as many as their bytes let the way to the client have.
+    let modelled = run.clock == ClockKind::Virtual && run.write.ios == 0 && commands > 0.0;
+    let limits = modelled.then(|| lab.read_limits((bytes / commands) as u64)).flatten();
+    let rate = limits.and_then(ReadLimits::by_link).map(|iops| iops * operations / commands);
+    Ok(Some(figures.with_counted("expected_ops_per_s", rate)))
 }
 
 fn seconds(run: &Run) -> f64 {
