@@ -96,6 +96,16 @@ pub fn path(path: &PathReport) -> String {
     )
 }
 
+/// Whether a virtual machine emulates the controller that has this model.
+pub fn is_emulated(model: &str) -> bool {
+    model.starts_with("QEMU")
+}
+
+/// What figures of such a one are not of.
+pub fn emulated(model: &str) -> String {
+    format!("its controller is emulated: {model}")
+}
+
 /// What the figures are of, so that nobody takes them for others.
 pub fn banner(target: &str, controller: &str, host_only: bool) -> String {
     match (target, controller) {

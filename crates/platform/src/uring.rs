@@ -67,6 +67,13 @@ impl RingReads {
         Ok(())
     }
 
+    /// What a slot's last read brought; nothing while a read is in flight there.
+    pub fn data(&self, slot: usize) -> Option<&[u8]> {
+        let free = self.busy.get(slot) == Some(&false);
+        let at = self.skip + slot * self.bytes;
+        free.then(|| self.memory.get(at..at + self.bytes)).flatten()
+    }
+
     /// Reads in flight.
     pub fn in_flight(&self) -> usize {
         self.busy.iter().filter(|busy| **busy).count()
@@ -112,6 +119,7 @@ mod tests {
             reads.wait(|slot, got| found[slot] = got.ok()).unwrap();
         }
         assert_eq!(found, [Some(4096), Some(0)], "the second lies behind the end");
-        assert_eq!(&reads.memory[reads.skip..][..4096], &[7; 4096]);
+        assert_eq!(reads.data(0), Some(&[7; 4096][..]));
+        assert!(reads.data(2).is_none(), "no such slot");
     }
 }

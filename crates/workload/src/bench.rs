@@ -12,7 +12,7 @@ use crate::error::RunError;
 use crate::host::HostRunner;
 use crate::job::{Job, JobError, Limits};
 use crate::kernel::KernelRunner;
-use crate::options::{Api, BenchOptions};
+use crate::options::{Api, BenchOptions, Completion};
 use crate::outcome::{EXAMPLES, Outcome};
 use crate::queues::SsdReport;
 use crate::recovery::{RecoveryReport, Trouble, take_events};
@@ -198,6 +198,17 @@ pub fn resolve(ssd: &Ssd, options: &BenchOptions) -> Result<Job, RunError> {
     Ok(job)
 }
 
+/// Options of a job on each of `ssds` at the same time: threads that were left to the machine are shared out among them. In
+/// virtual time each has one anyway.
+pub fn shared_out(mut options: BenchOptions, ssds: &[Ssd]) -> BenchOptions {
+    let real = ssds.iter().all(|ssd| ClockKind::of(ssd) == ClockKind::Monotonic);
+    if real && ssds.len() > 1 && options.threads.is_none() && options.completion == Completion::Poll {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        options.threads = Some((processors.saturating_sub(1) / ssds.len()).max(1));
+    }
+    options
+}
+
 impl DeviceReport {
     /// What `ssd` says of itself and of its namespace `nsid`.
     pub fn of(ssd: &Ssd, nsid: Nsid) -> Result<DeviceReport, RunError> {
@@ -323,6 +334,19 @@ mod tests {
         let job = resolve(&ssd, &BenchOptions::default()).unwrap();
         let run = phases(&ssd, &job, &Slow(&ssd), &Control::new()).unwrap();
         assert!(run.cpu_time_ns < 50_000_000, "{} ns", run.cpu_time_ns);
+    }
+
+    #[test]
+    fn processors_are_shared_out_where_there_are_threads() {
+        let open = |name: &str| {
+            let ssd = || Ssd::open(&name.parse().unwrap(), &OpenOptions::default()).unwrap();
+            [ssd(), ssd()]
+        };
+        let threads = |ssds: &[Ssd]| shared_out(BenchOptions::default(), ssds).threads;
+        let processors = std::thread::available_parallelism().unwrap().get();
+        let real = open("soft:size=1m");
+        assert_eq!(threads(&real), Some(((processors - 1) / 2).max(1)));
+        assert_eq!((threads(&real[..1]), threads(&open("soft:size=1m,time=virtual"))), (None, None));
     }
 
     #[test]

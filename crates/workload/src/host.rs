@@ -53,9 +53,9 @@ impl Runner for HostRunner<'_> {
         run(self, Pass::Fill, control)
     }
 
-    /// The threads warm up by themselves, so that they need not start twice.
-    fn warm_up(&self, _: &Control) -> Result<(), RunError> {
-        Ok(())
+    /// A run of its own: neither its I/Os nor its time are those of the measurement.
+    fn warm_up(&self, control: &Control) -> Result<(), RunError> {
+        run(self, Pass::Ramp, control).map(drop)
     }
 
     fn measure(&self, control: &Control) -> Result<Outcome, RunError> {
@@ -177,7 +177,7 @@ const LUMP_TIME: Duration = Duration::from_micros(20);
 /// So long nothing completes before the controller is asked whether it is still there, and before each further time.
 const QUIET: Duration = Duration::from_millis(100);
 
-/// Time of one thread: when measuring begins and when no I/O begins any more.
+/// Time of one thread: when no I/O begins any more.
 struct Drive<'a> {
     ssd: &'a Ssd,
     clock: Stopwatch<'a>,
@@ -185,9 +185,9 @@ struct Drive<'a> {
     quiet: (u64, Duration),
     /// Why nothing will complete any more.
     ended: Option<String>,
-    measure: Duration,
     end: Option<Duration>,
-    measured: bool,
+    /// Whether its I/Os are those of the measurement.
+    measures: bool,
     closed: bool,
     control: &'a Control,
     /// I/Os that are counted for all, and when they were.
@@ -197,26 +197,29 @@ struct Drive<'a> {
 
 impl<'a> Drive<'a> {
     fn new(ssd: &'a Ssd, job: &Job, pass: Pass, control: &'a Control) -> Drive<'a> {
-        let timed = pass == Pass::Measure;
-        let measure = if timed { job.ramp } else { Duration::ZERO };
-        let end = job.runtime.filter(|_| timed).map(|runtime| measure + runtime);
-        let bytes = job.bs_bytes;
+        let end = match pass {
+            Pass::Ramp => Some(job.ramp),
+            Pass::Measure => job.runtime,
+            Pass::Fill | Pass::Check => None,
+        };
         Drive {
             ssd,
             clock: Stopwatch::start(ssd),
             quiet: (0, Duration::ZERO),
             ended: None,
-            measure,
             end,
-            measured: false,
+            measures: pass == Pass::Measure,
             closed: false,
             control,
             counted: (0, Duration::ZERO),
-            bytes,
+            bytes: job.bs_bytes,
         }
     }
 
     fn drive(&mut self, workers: &mut [Worker<'_>]) -> Result<(), RunError> {
+        if self.measures {
+            self.control.begin(self.ssd);
+        }
         self.look(workers);
         while self.ended.is_none() && !workers.iter().all(Worker::is_done) {
             let mut look = false;
@@ -233,7 +236,7 @@ impl<'a> Drive<'a> {
             }
         }
         self.count(workers.iter().map(Worker::ios).sum(), self.clock.elapsed());
-        if self.measured {
+        if self.measures {
             self.control.end(self.ssd);
         }
         Ok(())
@@ -246,7 +249,7 @@ impl<'a> Drive<'a> {
         if self.ssd.soft().is_some() {
             return;
         }
-        match self.measured {
+        match self.measures {
             true => self.control.add_measured(more, more * self.bytes),
             false => self.control.add(more, more * self.bytes),
         }
@@ -258,11 +261,10 @@ impl<'a> Drive<'a> {
         ios >= counted + LUMP || ios > counted && now.saturating_sub(at) >= LUMP_TIME
     }
 
-    /// Whether counting begins or ends at this time.
+    /// Whether I/Os end to begin at this time.
     #[inline]
     fn is_eventful(&self, now: u64) -> bool {
-        let begins = !self.measured && now >= cpu::nanoseconds(self.measure);
-        begins || self.control.stopped() || self.end.is_some_and(|end| now >= cpu::nanoseconds(end))
+        self.control.stopped() || self.end.is_some_and(|end| now >= cpu::nanoseconds(end))
     }
 
     /// Acts on the time, and on the wish to stop.
@@ -271,20 +273,10 @@ impl<'a> Drive<'a> {
         let now = workers.iter().map(Worker::now).max().unwrap_or(0);
         let ios = workers.iter().map(Worker::ios).sum();
         self.ask_after(ios, Duration::from_nanos(now));
-        let begins = !self.measured && now >= cpu::nanoseconds(self.measure);
-        if begins || self.lump_is_due(ios, Duration::from_nanos(now)) {
+        if self.lump_is_due(ios, Duration::from_nanos(now)) {
             self.count(ios, Duration::from_nanos(now));
         }
-        if begins {
-            self.measured = true;
-            self.counted.0 = 0;
-            workers.iter_mut().for_each(Worker::restart);
-            self.measure = Duration::from_nanos(now);
-            self.control.begin(self.ssd);
-        }
-        if !self.closed
-            && (self.control.stopped() || self.end.is_some_and(|end| now >= cpu::nanoseconds(end)))
-        {
+        if !self.closed && self.is_eventful(now) {
             self.closed = true;
             workers.iter_mut().for_each(Worker::close);
         }
@@ -302,6 +294,6 @@ impl<'a> Drive<'a> {
     }
 
     fn measured_ns(&self) -> u64 {
-        cpu::nanoseconds(self.clock.elapsed().saturating_sub(self.measure))
+        cpu::nanoseconds(self.clock.elapsed())
     }
 }

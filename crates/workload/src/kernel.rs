@@ -4,6 +4,7 @@ mod agent;
 mod array;
 mod batch;
 mod lab;
+mod lanes;
 mod replay;
 mod traced;
 mod volume;
@@ -165,6 +166,17 @@ impl<'a> KernelRunner<'a> {
         block: Option<Block>,
         control: &Control,
     ) -> Result<Outcome, RunError> {
+        self.launched(name, work, block, control).map(|(outcome, _)| outcome)
+    }
+
+    /// The same; what it has left behind is beside it.
+    fn launched(
+        &self,
+        name: &'static str,
+        work: &Work,
+        block: Option<Block>,
+        control: &Control,
+    ) -> Result<(Outcome, LaunchMemory), RunError> {
         let job = self.job;
         let memory = LaunchMemory::new(self.attachment.target(), job.warps as usize, true)?;
         let kernel = Kernel {
@@ -182,7 +194,7 @@ impl<'a> KernelRunner<'a> {
         };
         let mut outcome = memory.outcome(job, operation(work.read_percent))?;
         (outcome.costs, outcome.cpu_time_ns) = (launched.costs, launched.cpu_time_ns);
-        Ok(outcome)
+        Ok((outcome, memory))
     }
 
     /// How long a launch that does `work` may take, where that is known.

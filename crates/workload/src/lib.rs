@@ -48,7 +48,7 @@ pub mod units;
 
 pub use array::Array;
 pub use axis::{Axis, AxisError, MAX_RUNS, NOT_SWEPT, point_name, sweep, swept};
-pub use bench::{bench, progress, resolve};
+pub use bench::{bench, progress, resolve, shared_out};
 pub use control::Control;
 pub use copy::{Extent, read_blocks, read_pieces, write_blocks, write_pieces};
 pub use digest::{DIGEST_SCHEMA, Digest, DigestOptions, DigestedFile, digest};
@@ -56,7 +56,7 @@ pub use distribution::{Distribution, DistributionError};
 pub use error::RunError;
 pub use experiment::{
     EXPERIMENT_SCHEMA, Experiment, ExperimentOptions, ExperimentReport, Figures, Row, StripeOptions,
-    experiment, experiment_csv, repeated,
+    experiment_csv, repeated,
 };
 pub use group::{GROUP_SCHEMA, GroupReport, GroupRun};
 pub use job::{

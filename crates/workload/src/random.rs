@@ -40,6 +40,13 @@ impl SplitMix64 {
         mix64(self.0)
     }
 
+    /// Puts values into an order of chance.
+    pub fn shuffle<T>(&mut self, values: &mut [T]) {
+        for last in (1..values.len()).rev() {
+            values.swap(last, self.below(last as u64 + 1) as usize);
+        }
+    }
+
     /// A number below `bound` (not 0). The bias of the multiplication is below `bound / 2^64`.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {

@@ -54,19 +54,6 @@ impl Trouble {
         self.queue_losses += queue_losses;
         self.late_completions += late_completions;
     }
-
-    /// Takes away what was counted before.
-    pub(crate) fn subtract(&mut self, before: &Trouble) {
-        let Trouble { timed_out, aborted, not_submitted, retried, recovered, queue_losses, late_completions } =
-            before;
-        self.timed_out -= timed_out;
-        self.aborted -= aborted;
-        self.not_submitted -= not_submitted;
-        self.retried -= retried;
-        self.recovered -= recovered;
-        self.queue_losses -= queue_losses;
-        self.late_completions -= late_completions;
-    }
 }
 
 /// What recovery did, and what it was for.

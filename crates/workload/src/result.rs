@@ -88,16 +88,6 @@ pub struct Costs {
 impl Costs {
     /// Adds the events of another worker or run.
     pub fn add(&mut self, other: &Costs) {
-        self.combine(other, |own, other| *own += other);
-    }
-
-    /// Takes away the events counted before.
-    pub fn subtract(&mut self, before: &Costs) {
-        self.combine(before, |own, before| *own -= before);
-    }
-
-    /// Changes each counter by the other's.
-    fn combine(&mut self, other: &Costs, change: fn(&mut u64, u64)) {
         let Costs {
             sq_doorbells,
             cq_doorbells,
@@ -108,16 +98,16 @@ impl Costs {
             register_reads,
             sqes,
             cqes,
-        } = self;
-        change(sq_doorbells, other.sq_doorbells);
-        change(cq_doorbells, other.cq_doorbells);
-        change(shadow_stores, other.shadow_stores);
-        change(rmw, other.rmw);
-        change(fences, other.fences);
-        change(polls, other.polls);
-        change(register_reads, other.register_reads);
-        change(sqes, other.sqes);
-        change(cqes, other.cqes);
+        } = other;
+        self.sq_doorbells += sq_doorbells;
+        self.cq_doorbells += cq_doorbells;
+        self.shadow_stores += shadow_stores;
+        self.rmw += rmw;
+        self.fences += fences;
+        self.polls += polls;
+        self.register_reads += register_reads;
+        self.sqes += sqes;
+        self.cqes += cqes;
     }
 }
 

@@ -8,6 +8,8 @@ use crate::random::SplitMix64;
 /// What one pass over the range does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
+    /// The job's I/Os for its ramp time, however many.
+    Ramp,
     /// The job itself.
     Measure,
     /// Every unit is written once.
@@ -48,13 +50,13 @@ impl Schedule {
         (worker, workers): (u64, u64),
         drawn: Option<Arc<Vec<u64>>>,
     ) -> Schedule {
-        let drawn = drawn.filter(|_| pass == Pass::Measure);
+        let drawn = drawn.filter(|_| matches!(pass, Pass::Ramp | Pass::Measure));
         let units = drawn.as_ref().map_or(job.io_slots(), |drawn| drawn.len() as u64);
         let share = |ios: u64| (ios + workers - 1 - worker) / workers;
         let (scattered, read_percent, left) = match pass {
-            Pass::Measure => {
-                let scattered = job.rw.random() && drawn.is_none();
-                (scattered, job.rwmixread, job.io_limit().map_or(u64::MAX, share))
+            Pass::Ramp | Pass::Measure => {
+                let limit = job.io_limit().filter(|_| pass == Pass::Measure);
+                (job.rw.random() && drawn.is_none(), job.rwmixread, limit.map_or(u64::MAX, share))
             }
             Pass::Fill => (false, 0, share(units)),
             Pass::Check => (false, 100, share(units)),

@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicBool;
 
 use comfy_table::{CellAlignment, Table, presets};
 use warpbell_workload::{
-    ClockKind, Control, Experiment, ExperimentReport, VolumeApi, VolumePolicy, experiment_csv, repeated,
-    units,
+    ClockKind, Control, DeviceReport, Experiment, ExperimentReport, Interval, Row, VolumeApi, VolumePolicy,
+    experiment_csv, repeated, units,
 };
 
 use super::sweep;
@@ -112,13 +112,11 @@ pub fn host_only(name: &str, api: Option<VolumeApi>) -> bool {
 }
 
 fn text(report: &ExperimentReport) -> String {
-    let host_only = host_only(&report.experiment, report.api);
-    let banner = render::banner(&report.target, &report.device.kind, host_only);
     let mut text = format!(
-        "{banner}\n{}: {} on {}, {} in flight{}{}\n\n{}{}",
+        "{}\n{}: {}, {} in flight{}{}\n\n{}{}",
+        banners(report).join("\n"),
         report.experiment,
-        report.device.model,
-        report.device.name,
+        named(report),
         report.iodepth,
         if report.clock == ClockKind::Virtual { ", clock: virtual" } else { "" },
         repeats(report),
@@ -134,17 +132,64 @@ fn text(report: &ExperimentReport) -> String {
     text
 }
 
+/// Which devices were measured: those alike are one entry.
+fn named(report: &ExperimentReport) -> String {
+    let mut counts: Vec<(&DeviceReport, u32)> = Vec::new();
+    for device in report.devices() {
+        match counts
+            .iter_mut()
+            .find(|(known, _)| (&known.name, &known.model) == (&device.name, &device.model))
+        {
+            Some((_, count)) => *count += 1,
+            None => counts.push((device, 1)),
+        }
+    }
+    let entry = |(device, count): &(&DeviceReport, u32)| match count {
+        1 => format!("{} on {}", device.model, device.name),
+        count => format!("{} on {count} times {}", device.model, device.name),
+    };
+    counts.iter().map(entry).collect::<Vec<_>>().join("; ")
+}
+
+/// What the figures are not: by the device that is least of a hardware SSD.
+pub fn banners(report: &ExperimentReport) -> Vec<String> {
+    let weakest = report.devices().iter().min_by_key(|device| match device.kind.as_str() {
+        "software" => 0,
+        "vfio-user" => 1,
+        _ => 2,
+    });
+    let kind = weakest.map_or("", |device| &device.kind);
+    let mut banners = vec![render::banner(&report.target, kind, host_only(&report.experiment, report.api))];
+    let emulated = report.devices().iter().find(|device| render::is_emulated(&device.model));
+    banners.extend(emulated.map(|device| format!("{}: {}", device.name, render::emulated(&device.model))));
+    banners
+}
+
+/// The figure whose interval the table shows: the rate, or else the first.
+fn shown_interval(report: &ExperimentReport) -> Option<&str> {
+    let measured =
+        || report.keys().into_iter().filter(|key| report.rows.iter().any(|row| interval(row, key).is_some()));
+    measured().find(|key| *key == "iops").or_else(|| measured().next())
+}
+
+/// Where the true median of a figure lies.
+fn interval(row: &Row, key: &str) -> Option<Interval> {
+    // Older results have that of the IOPS alone.
+    row.intervals.get(key).copied().or(row.iops_interval.filter(|_| key == "iops"))
+}
+
 /// How often all was measured, and how sure the rates are.
 fn repeats(report: &ExperimentReport) -> String {
-    let intervals = report.rows.iter().filter_map(|row| row.iops_interval);
-    let least = intervals.map(|interval| interval.confidence).reduce(f64::min);
-    least.map_or(String::new(), |least| {
-        format!(
-            ", medians of {} repeats\nfrom and to hold the median of the IOPS with {:.1} % or more",
-            report.repeats,
-            least * 100.0
-        )
-    })
+    if report.repeats < 2 {
+        return String::new();
+    }
+    let mut text = format!(", medians of {} repeats", report.repeats);
+    if let Some(key) = shown_interval(report) {
+        let confidences = report.rows.iter().filter_map(|row| Some(interval(row, key)?.confidence));
+        let least = confidences.fold(1.0, f64::min) * 100.0;
+        text += &format!("\nfrom and to hold the median of {} with {least:.1} % or more", heading(key));
+    }
+    text
 }
 
 /// A row for each way, with a column for each figure that some way has. The rate of several repeats has its interval.
@@ -152,7 +197,8 @@ fn table(report: &ExperimentReport) -> String {
     let (rows, keys) = (&report.rows, report.keys());
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    let sure = |key: &str| key == "iops" && rows.iter().any(|row| row.iops_interval.is_some());
+    let shown_sure = shown_interval(report);
+    let sure = |key: &str| shown_sure == Some(key);
     let headings = keys.iter().flat_map(|key| {
         let ends = if sure(key) { &["from", "to"][..] } else { &[] };
         std::iter::once(heading(key)).chain(ends.iter().map(|&end| end.to_owned()))
@@ -164,8 +210,9 @@ fn table(report: &ExperimentReport) -> String {
         let cells = keys.iter().flat_map(|key| {
             let mut cells = vec![shown(key, row.figures.get(key))];
             if sure(key) {
-                cells.push(shown(key, row.iops_interval.map(|interval| interval.low)));
-                cells.push(shown(key, row.iops_interval.map(|interval| interval.high)));
+                let interval = interval(row, key);
+                cells.push(shown(key, interval.map(|interval| interval.low)));
+                cells.push(shown(key, interval.map(|interval| interval.high)));
             }
             cells
         });
@@ -184,8 +231,10 @@ pub fn heading(key: &str) -> String {
         "bytes_per_s" => "MiB/s".to_owned(),
         "expected_iops" => "expected IOPS".to_owned(),
         "expected_bytes_per_s" => "expected MiB/s".to_owned(),
+        "seconds" => "ms".to_owned(),
         "ops_per_s" | "edges_per_s" => key.replace("_per_s", "/s"),
-        "commands_per_op" | "bytes_per_op" | "expected_commands_per_op" => {
+        "expected_ops_per_s" => "expected ops/s".to_owned(),
+        "commands_per_op" | "bytes_per_op" | "expected_commands_per_op" | "expected_bytes_per_op" => {
             key.replace("_per_op", "/op").replace('_', " ")
         }
         "client_cpu_ns_per_io" => "client CPU us/io".to_owned(),
@@ -200,10 +249,14 @@ pub fn heading(key: &str) -> String {
 /// A figure as people read it.
 pub fn cell(key: &str, value: f64) -> String {
     match key {
-        "iops" | "expected_iops" | "ops_per_s" | "edges_per_s" => units::iops(value),
-        "levels" | "commands" | "admin_commands" | "bytes_per_op" => format!("{value:.0}"),
+        "iops" | "expected_iops" | "ops_per_s" | "expected_ops_per_s" | "edges_per_s" => units::iops(value),
+        "levels" | "commands" | "expected_commands" | "admin_commands" | "expected_admin_commands" => {
+            format!("{value:.0}")
+        }
+        "bytes_per_op" | "expected_bytes_per_op" => format!("{value:.0}"),
+        "seconds" => format!("{:.3}", value * 1e3),
         "bytes_per_s" | "expected_bytes_per_s" => format!("{:.0}", value / f64::from(1 << 20)),
-        "copied_bytes_per_io" => format!("{value:.0}"),
+        "copied_bytes_per_io" | "ssd_bytes_per_io" | "expected_ssd_bytes_per_io" => format!("{value:.0}"),
         key if key.ends_with("_ns") || key == "client_cpu_ns_per_io" => format!("{:.2}", value / 1e3),
         _ => format!("{value:.3}"),
     }

@@ -6,8 +6,8 @@ use warpbell::Ssd;
 use warpbell_hw::Nsid;
 use warpbell_workload::trace::SsdReplay;
 use warpbell_workload::{
-    BenchOptions, Completion, DeviceReport, Job, JobError, Opening, PathReport, Run, RunError, Skipped,
-    point_name, resolve,
+    BenchOptions, DeviceReport, Job, JobError, Opening, PathReport, Run, RunError, Skipped, point_name,
+    resolve, shared_out,
 };
 
 use super::openings::{Opened, Openings};
@@ -137,22 +137,12 @@ fn jobs(
     opened: &Opened,
     recordings: &[Option<Arc<SsdReplay>>],
 ) -> Result<Vec<Job>, Unfit> {
-    let options =
-        BenchOptions { file: opened.file.clone(), ..shared_out(options.clone(), opened.ssds.len()) };
+    let options = BenchOptions { file: opened.file.clone(), ..shared_out(options.clone(), &opened.ssds) };
     let job = |(ssd, replay): (&Ssd, &Option<Arc<SsdReplay>>)| {
         let job = resolve(ssd, &BenchOptions { replay: replay.clone(), ..options.clone() })?;
         Ok(Job { opening: Some(options.opening.clone()), ..job })
     };
     opened.ssds.iter().zip(recordings).map(job).collect()
-}
-
-/// Threads that were left to the machine are shared out among the SSDs.
-fn shared_out(mut options: BenchOptions, ssds: usize) -> BenchOptions {
-    if ssds > 1 && options.threads.is_none() && options.completion == Completion::Poll {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        options.threads = Some((processors.saturating_sub(1) / ssds).max(1));
-    }
-    options
 }
 
 impl Plan {

@@ -32,9 +32,8 @@ pub struct Turn {
 pub fn turns(points: usize, repeat: u32, seed: u64) -> Vec<Turn> {
     let round = |round: u32| {
         let mut order: Vec<usize> = (0..points).collect();
-        let mut random = SplitMix64::new(seed, u64::from(round));
-        for last in (1..if repeat > 1 { points } else { 0 }).rev() {
-            order.swap(last, random.below(last as u64 + 1) as usize);
+        if repeat > 1 {
+            SplitMix64::new(seed, u64::from(round)).shuffle(&mut order);
         }
         order.into_iter().map(move |point| Turn { point, repeat: (repeat > 1).then_some(round) })
     };

@@ -294,6 +294,13 @@ fn a_ramp_is_not_counted() {
         let report = bench(&["--api", api, "--ramp", "1s", "--runtime", "100ms"]);
         clean(&report);
         assert!(number(&report, "runtime_ns") < 900e6, "{report:#}");
+        // One thread submits: it has no more CPU time than time.
+        let client = number(&report["runs"][0], "client_cpu_time_ns");
+        assert!(client <= 1.2 * number(&report, "runtime_ns"), "{api}: {client} ns of its CPU: {report:#}");
+        // Nor does it take of the amount.
+        let report = bench(&["--api", api, "--ramp", "100ms", "--io-limit", "4m"]);
+        assert_eq!(number(&report, "ios"), 1024.0, "{api}: {report:#}");
+        assert!(number(&report, "runtime_ns") > 0.0 && number(&report, "iops") > 0.0, "{api}: {report:#}");
     }
 }
 

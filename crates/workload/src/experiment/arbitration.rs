@@ -4,16 +4,18 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use warpbell::{Buffer, Ssd};
+use warpbell::{Buffer, DeviceName, Ssd};
 use warpbell_nvme::command::QueuePriority;
 use warpbell_nvme::feature::Arbitration;
+use warpbell_softctl::SoftConfig;
 
 use super::host_reads::{HostReads, Shape};
-use super::{Figures, Lab, figures_of, figures_of_ios};
-use crate::bench::{Runner, resolve};
+use super::{Figures, Lab, Way, figures_of, figures_of_ios};
+use crate::bench::Runner;
 use crate::control::Control;
 use crate::cpu;
 use crate::error::RunError;
+use crate::job::Job;
 use crate::kernel::KernelRunner;
 use crate::latency::LatencyHistogram;
 use crate::options::{Api, BenchOptions};
@@ -59,48 +61,56 @@ impl Share {
     }
 }
 
-/// Runs it, in real time or in virtual time, on an SSD that was opened with weighted round robin.
-pub(super) fn run(lab: &mut Lab<'_>) -> Result<(), RunError> {
+/// Its ways, in real time or in virtual time, on an SSD that was opened with weighted round robin.
+pub(super) fn ways(lab: &Lab<'_>) -> Vec<Way> {
+    let mut ways: Vec<Way> = Vec::new();
+    for size in lab.options.sizes.clone() {
+        for share in SHARES {
+            ways.push(Box::new(move |lab| weighted(lab, size, share)));
+        }
+    }
+    ways
+}
+
+/// Measures with these weights, and restores what was there.
+fn weighted(lab: &mut Lab<'_>, size: ByteSize, share: Share) -> Result<(), RunError> {
+    let name = format!("{} bs={size}", share.name);
+    let shape = match Shape::of_depth(lab, size, lab.iodepth)? {
+        Ok(shape) => shape,
+        Err(reason) => {
+            lab.skip(&name, reason);
+            return Ok(());
+        }
+    };
+    let options = BenchOptions { api: Api::Io, ..lab.reads(size) };
+    let Some(job) = lab.job(&name, &options)? else { return Ok(()) };
     let before = lab.ssd.controller().arbitration()?;
-    let measured = rows(lab);
+    lab.ssd.controller().set_arbitration(share.feature())?;
+    let measured = both(lab, &name, (shape, share), &job);
     lab.ssd.controller().set_arbitration(before)?;
     measured
 }
 
-fn rows(lab: &mut Lab<'_>) -> Result<(), RunError> {
-    for size in lab.options.sizes.clone() {
-        let shape = match Shape::of(lab, size)? {
-            Ok(shape) => shape,
-            Err(reason) => {
-                lab.skip(&format!("bs={size}"), reason);
-                continue;
-            }
-        };
-        for share in SHARES {
-            if lab.control.stopped() {
-                return Ok(());
-            }
-            lab.ssd.controller().set_arbitration(share.feature())?;
-            both(lab, size, shape, share)?;
-        }
-    }
-    Ok(())
+/// Whether both queues always have commands waiting that the SSD has not fetched: the model holds for no other. A soft
+/// controller fetches all at once, unless its profile has slots for fewer than one queue has in flight.
+fn has_waiting(lab: &Lab<'_>) -> bool {
+    let DeviceName::Soft(text) = lab.ssd.name() else { return true };
+    let Ok(config) = SoftConfig::parse(text) else { return false };
+    config.profile.is_some() && config.slots.is_some_and(|slots| slots < lab.iodepth)
 }
 
 /// Measures both at the same time: a row for each.
-fn both(lab: &mut Lab<'_>, size: ByteSize, shape: Shape, share: Share) -> Result<(), RunError> {
-    let options = BenchOptions { api: Api::Io, ..lab.reads(size) };
-    let job = resolve(lab.ssd, &options)?;
-    let attachment = KernelRunner::attach_as(lab.ssd, lab.target, &job, QueuePriority::HIGH)?;
-    let runner = KernelRunner::new(lab.ssd, &job, &attachment)?;
+fn both(lab: &mut Lab<'_>, name: &str, (shape, share): (Shape, Share), job: &Job) -> Result<(), RunError> {
+    let attachment = KernelRunner::attach_as(lab.ssd, lab.target, job, QueuePriority::HIGH)?;
+    let runner = KernelRunner::new(lab.ssd, job, &attachment)?;
     runner.prepare()?;
     let host = Host::new(lab, shape, share.host())?;
     let (outcome, host) = match ClockKind::of(lab.ssd) {
         ClockKind::Virtual => in_turn(runner, lab.control, host)?,
         ClockKind::Monotonic => at_once(&runner, lab.control, host)?,
     };
-    let run = lab.run_of(outcome, &job);
-    lab.judge(share.name, &run)?;
+    let run = lab.run_of(outcome, job);
+    lab.judge(name, &run)?;
     if lab.control.stopped() {
         return Ok(());
     }
@@ -111,9 +121,10 @@ fn both(lab: &mut Lab<'_>, size: ByteSize, shape: Shape, share: Share) -> Result
     for (who, figures, expected) in
         [("kernels", kernels, share.of_kernels()), ("host", host, 1.0 - share.of_kernels())]
     {
-        let part = rate(&figures) / all;
-        let figures = figures.with("share", part).with("expected_share", expected);
-        lab.row(format!("{who} {} bs={size}", share.name), figures);
+        let share = rate(&figures) / all;
+        let figures = figures.with("share", share);
+        let expected = has_waiting(lab).then_some(expected);
+        lab.row(format!("{who} {name}"), figures.with_counted("expected_share", expected));
     }
     Ok(())
 }

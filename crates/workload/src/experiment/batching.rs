@@ -1,6 +1,6 @@
 //! `batching`: how many commands share a doorbell, and how many warps a queue.
 
-use super::{Figures, Lab, figures_of};
+use super::{Figures, Lab, Way, figures_of};
 use crate::error::RunError;
 use crate::options::{Api, BenchOptions, Sharing};
 use crate::result::Run;
@@ -13,14 +13,18 @@ const LANES: u32 = 32;
 /// Commands in flight of each warp.
 pub(super) const DEPTH: u32 = LANES;
 
-/// Runs it, in real time or in virtual time.
-pub(super) fn run(lab: &mut Lab<'_>) -> Result<(), RunError> {
+/// Its ways, in real time or in virtual time.
+pub(super) fn ways(lab: &Lab<'_>) -> Vec<Way> {
+    let mut ways: Vec<Way> = Vec::new();
     for size in lab.options.sizes.clone() {
         for lanes in GATHERED {
-            let options = BenchOptions { api: Api::Raw, gather: Some(lanes), ..lab.reads(size) };
-            measure(lab, &format!("gather={lanes} bs={size}"), &options, Some(1.0 / f64::from(lanes)))?;
+            ways.push(Box::new(move |lab| {
+                let options = BenchOptions { api: Api::Raw, gather: Some(lanes), ..lab.reads(size) };
+                measure(lab, &format!("gather={lanes} bs={size}"), &options, Some(1.0 / f64::from(lanes)))
+            }));
         }
-        let own = BenchOptions {
+        let exact = Some(1.0 / f64::from(LANES));
+        let own = move |lab: &Lab<'_>| BenchOptions {
             api: Api::Raw,
             queues: WARPS as u16,
             warps: Some(WARPS),
@@ -28,13 +32,17 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<(), RunError> {
             gather: Some(LANES),
             ..lab.reads(size)
         };
-        let shared =
-            BenchOptions { queues: 1, iodepth: WARPS * LANES, sharing: Sharing::Shared, ..own.clone() };
-        let exact = Some(1.0 / f64::from(LANES));
-        measure(lab, &format!("exclusive warps={WARPS} bs={size}"), &own, exact)?;
-        measure(lab, &format!("shared warps={WARPS} bs={size}"), &shared, exact)?;
+        ways.push(Box::new(move |lab| {
+            let options = own(lab);
+            measure(lab, &format!("exclusive warps={WARPS} bs={size}"), &options, exact)
+        }));
+        ways.push(Box::new(move |lab| {
+            let (queues, sharing) = (1, Sharing::Shared);
+            let options = BenchOptions { queues, iodepth: WARPS * LANES, sharing, ..own(lab) };
+            measure(lab, &format!("shared warps={WARPS} bs={size}"), &options, exact)
+        }));
     }
-    Ok(())
+    ways
 }
 
 fn measure(
@@ -43,9 +51,6 @@ fn measure(
     options: &BenchOptions,
     model: Option<f64>,
 ) -> Result<(), RunError> {
-    if lab.control.stopped() {
-        return Ok(());
-    }
     if let Some(run) = lab.point(name, options)? {
         let figures = work(figures_of(&run), &run).with_counted("expected_sq_doorbells_per_io", model);
         lab.row(name, figures);

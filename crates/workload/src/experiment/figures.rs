@@ -1,6 +1,7 @@
 //! What experiments say: rows of figures.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::{MapAccess, Visitor};
@@ -10,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::latency::LatencyHistogram;
 use crate::options::VolumeApi;
 use crate::origin::Origin;
-use crate::result::{DeviceReport, Skipped};
+use crate::result::{DeviceReport, PathReport, Skipped};
 use crate::statistics::Interval;
 use crate::stopwatch::ClockKind;
 
@@ -44,6 +45,14 @@ impl Figures {
     pub(super) fn of(mut self, latencies: &LatencyHistogram) -> Figures {
         self.latencies = latencies.encoded();
         self
+    }
+
+    /// Sets one, which may be there.
+    pub(super) fn set(&mut self, key: &str, value: f64) {
+        match self.values.iter_mut().find(|(known, _)| known == key) {
+            Some((_, known)) => *known = value,
+            None => self.values.push((key.to_owned().into(), value)),
+        }
     }
 
     /// All but one.
@@ -120,6 +129,12 @@ pub struct Row {
     /// base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_histogram: Option<String>,
+    /// Of several repeats: where the true median of each figure lies, that of the rate among them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub intervals: BTreeMap<String, Interval>,
+    /// When it was measured among the ways of its repeat, from 0 on; of each repeat that has it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub order: Vec<u32>,
     /// What each of several repeats measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub each: Vec<Figures>,
@@ -129,7 +144,8 @@ impl Row {
     /// Measured once.
     pub fn new(name: impl Into<String>, mut figures: Figures) -> Row {
         let latency_histogram = figures.latencies.take();
-        Row { name: name.into(), figures, iops_interval: None, latency_histogram, each: Vec::new() }
+        let (intervals, order, each) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Row { name: name.into(), figures, iops_interval: None, latency_histogram, intervals, order, each }
     }
 
     /// What each repeat measured of a figure; of those that have it.
@@ -150,13 +166,22 @@ pub struct ExperimentReport {
     /// Of `stripe`: who read. Older results do not say; it was the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api: Option<VolumeApi>,
+    /// Version of Warpbell. Older results do not say.
+    #[serde(default)]
+    pub warpbell: String,
     /// How and where it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
     /// Where kernels ran.
     pub target: String,
-    /// Which device.
+    /// Which device; of several the first.
     pub device: DeviceReport,
+    /// All that were measured. Older results name the first only.
+    #[serde(default)]
+    pub devices: Vec<DeviceReport>,
+    /// The way that commands and data take to each of them. Older results do not say.
+    #[serde(default)]
+    pub data_paths: Vec<PathReport>,
     /// Which clock.
     pub clock: ClockKind,
     /// I/Os in flight.
@@ -177,6 +202,11 @@ pub struct ExperimentReport {
 }
 
 impl ExperimentReport {
+    /// The devices that were measured, as far as the result names them.
+    pub fn devices(&self) -> &[DeviceReport] {
+        if self.devices.is_empty() { std::slice::from_ref(&self.device) } else { &self.devices }
+    }
+
     /// The figures that some row has, in their order.
     pub fn keys(&self) -> Vec<&str> {
         let mut keys: Vec<&str> = Vec::new();

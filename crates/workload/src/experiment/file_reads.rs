@@ -5,10 +5,11 @@ use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
 use warpbell_platform::RingReads;
 
 use super::host_reads::Shape;
+use super::proof::Original;
 use super::{Figures, Lab, figures_of_ios};
 use crate::cpu;
 use crate::error::RunError;
@@ -22,15 +23,43 @@ const ALIGNMENT: usize = 4096;
 struct Share {
     latencies: LatencyHistogram,
     cpu: Duration,
+    /// Its last read: where, and what came.
+    last: Option<(u64, Vec<u8>)>,
 }
 
 fn failed(source: std::io::Error) -> RunError {
     RunError::Stream { side: "the file that the operating system reads", source }
 }
 
-fn opened(path: &Path) -> Result<File, RunError> {
+/// The file with O_DIRECT, and by way of the page cache. An error where the kernel would copy all the same.
+fn opened(path: &Path) -> Result<(File, File), RunError> {
     let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
-    Ok(File::from(rustix::fs::open(path, flags, Mode::empty()).map_err(|error| failed(error.into()))?))
+    let open = || {
+        let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+        match copies(&file)? {
+            Some(why) => Err(std::io::Error::new(std::io::ErrorKind::Unsupported, why)),
+            None => Ok((file, File::open(path)?)),
+        }
+    };
+    open().map_err(failed)
+}
+
+/// Magic numbers of file systems whose files are memory (statfs(2)).
+const MEMORY: [(i64, &str); 2] = [(0x0102_1994, "tmpfs"), (0x8584_58f6, "ramfs")];
+
+/// Why reads with O_DIRECT are copied by the kernel, if so: some file systems take the flag and have no way for it.
+fn copies(file: &File) -> std::io::Result<Option<String>> {
+    let kind = rustix::fs::fstatfs(file)?.f_type as i64;
+    if let Some((_, name)) = MEMORY.iter().find(|(magic, _)| *magic == kind) {
+        return Ok(Some(format!("on {name}: the kernel copies what O_DIRECT reads there")));
+    }
+    let said = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
+    // Kernels before 6.1 do not say.
+    let none = said.is_ok_and(|said| {
+        StatxFlags::from_bits_retain(said.stx_mask).contains(StatxFlags::DIOALIGN)
+            && said.stx_dio_mem_align == 0
+    });
+    Ok(none.then(|| "its file system has no direct I/O (statx): the kernel copies".to_owned()))
 }
 
 fn short(got: usize, bytes: usize) -> std::io::Error {
@@ -39,16 +68,17 @@ fn short(got: usize, bytes: usize) -> std::io::Error {
 }
 
 /// Random reads of the file by io_uring, for the lab's time: one thread keeps all of them in flight.
-pub(super) fn ring_reads(lab: &Lab<'_>, shape: Shape, path: &Path) -> Result<Figures, RunError> {
-    let file = opened(path)?;
+pub(super) fn ring_reads(lab: &Lab<'_>, name: &str, shape: Shape, path: &Path) -> Result<Figures, RunError> {
+    let (file, original) = opened(path)?;
     let off = |source| RunError::Stream { side: "io_uring", source };
     let bytes = shape.bytes as usize;
     let mut reads = RingReads::new(file, lab.iodepth, bytes).map_err(off)?;
     let (mut random, mut latencies) = (SplitMix64::new(lab.options.seed, 0), LatencyHistogram::new());
     let (begin, cpu) = (Instant::now(), cpu::thread_time());
     let mut since = vec![begin; lab.iodepth as usize];
-    for slot in 0..lab.iodepth as usize {
-        reads.begin(slot, shape.draw(&mut random)).map_err(off)?;
+    let mut offsets: Vec<u64> = (0..lab.iodepth).map(|_| shape.draw(&mut random)).collect();
+    for (slot, offset) in offsets.iter().enumerate() {
+        reads.begin(slot, *offset).map_err(off)?;
     }
     let (mut free, mut wrong) = (Vec::new(), None);
     while reads.in_flight() > 0 {
@@ -66,15 +96,26 @@ pub(super) fn ring_reads(lab: &Lab<'_>, shape: Shape, path: &Path) -> Result<Fig
         let goes_on = begin.elapsed() < lab.options.runtime && !lab.control.stopped();
         for slot in free.drain(..).filter(|_| goes_on) {
             since[slot] = Instant::now();
-            reads.begin(slot, shape.draw(&mut random)).map_err(off)?;
+            offsets[slot] = shape.draw(&mut random);
+            reads.begin(slot, offsets[slot]).map_err(off)?;
         }
     }
-    Ok(figures_of_ios(&latencies, shape.bytes, begin.elapsed(), cpu::thread_time() - cpu))
+    let figures = figures_of_ios(&latencies, shape.bytes, begin.elapsed(), cpu::thread_time() - cpu);
+    for (slot, offset) in offsets.iter().enumerate() {
+        let got = reads.data(slot).unwrap_or_default();
+        Original::File(&original).check(name, shape, *offset, got)?;
+    }
+    Ok(figures)
 }
 
 /// Random reads of the file by threads, for the lab's time.
-pub(super) fn random_reads(lab: &Lab<'_>, shape: Shape, path: &Path) -> Result<Figures, RunError> {
-    let file = opened(path)?;
+pub(super) fn random_reads(
+    lab: &Lab<'_>,
+    name: &str,
+    shape: Shape,
+    path: &Path,
+) -> Result<Figures, RunError> {
+    let (file, original) = opened(path)?;
     let begin = Instant::now();
     let shares = std::thread::scope(|scope| {
         let reader = |thread: u64| {
@@ -89,6 +130,9 @@ pub(super) fn random_reads(lab: &Lab<'_>, shape: Shape, path: &Path) -> Result<F
     });
     let (elapsed, mut latencies, mut cpu) = (begin.elapsed(), LatencyHistogram::new(), Duration::ZERO);
     for share in shares.map_err(failed)? {
+        if let Some((offset, got)) = share.last {
+            Original::File(&original).check(name, shape, offset, &got)?;
+        }
         latencies.merge(&share.latencies);
         cpu += share.cpu;
     }
@@ -107,14 +151,17 @@ fn share(
     let skip = memory.as_ptr().align_offset(ALIGNMENT);
     let into = &mut memory[skip..skip + bytes];
     let mut random = SplitMix64::new(lab.options.seed, thread);
-    let (mut latencies, cpu) = (LatencyHistogram::new(), cpu::thread_time());
+    let (mut latencies, mut last, cpu) = (LatencyHistogram::new(), None, cpu::thread_time());
     while begin.elapsed() < lab.options.runtime && !lab.control.stopped() {
         let read = Instant::now();
-        let got = rustix::io::pread(file, &mut *into, shape.draw(&mut random))?;
+        let offset = shape.draw(&mut random);
+        let got = rustix::io::pread(file, &mut *into, offset)?;
         if got != bytes {
             return Err(short(got, bytes));
         }
         latencies.record(read.elapsed().as_nanos() as u64, 1);
+        last = Some(offset);
     }
-    Ok(Share { latencies, cpu: cpu::thread_time() - cpu })
+    let cpu = cpu::thread_time() - cpu;
+    Ok(Share { latencies, cpu, last: last.map(|offset| (offset, into.to_vec())) })
 }

@@ -16,6 +16,8 @@ use crate::stopwatch::Stopwatch;
 
 /// The longest that one command may take.
 const DEADLINE: Duration = Duration::from_secs(10);
+/// Completions that are reported at a time, where the ring has room for more commands than are in flight.
+const BATCH: u32 = 32;
 /// Ring entries at least.
 const ENTRIES: u32 = 64;
 
@@ -23,13 +25,23 @@ const ENTRIES: u32 = 64;
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     pub(super) bytes: u64,
-    block: u64,
+    pub(super) block: u64,
     places: u64,
 }
 
 impl Shape {
-    /// Reads of `size` on the lab's namespace; an error says why there are none.
+    /// Reads of `size` on the lab's namespace, one at a time; an error says why there are none.
     pub(super) fn of(lab: &Lab<'_>, size: ByteSize) -> Result<Result<Shape, String>, RunError> {
+        Shape::of_depth(lab, size, 1)
+    }
+
+    /// The same with so many in flight on one queue.
+    pub(super) fn of_depth(
+        lab: &Lab<'_>,
+        size: ByteSize,
+        depth: u32,
+    ) -> Result<Result<Shape, String>, RunError> {
+        let ring = lab.ssd.controller().max_entries();
         let namespace = lab.ssd.namespace(Some(lab.options.nsid))?;
         let (bytes, block) = (size.0, u64::from(namespace.block_size));
         let (all, most) = (namespace.blocks * block, lab.ssd.max_command_bytes());
@@ -39,6 +51,11 @@ impl Shape {
             Err(format!("{bytes} bytes: one command moves at most {most}"))
         } else if bytes > all {
             Err(format!("{bytes} bytes: the namespace has {all}"))
+        } else if depth >= ring {
+            Err(format!(
+                "{depth} in flight: a queue of {ring} entries, the most of this SSD, has room for {}",
+                ring - 1
+            ))
         } else {
             Ok(Shape { bytes, block, places: all / bytes })
         })
@@ -75,7 +92,9 @@ impl<'a> HostReads<'a> {
     ) -> Result<HostReads<'a>, RunError> {
         let most = lab.ssd.controller().max_entries();
         let entries = (depth + 1).next_power_of_two().max(ENTRIES).min(most);
-        let options = IoQueueOptions::new().deadline(DEADLINE);
+        // A full ring has room for a command as soon as a completion was reported, and not before.
+        let batch = BATCH.min(entries.saturating_sub(depth).max(1));
+        let options = IoQueueOptions::new().deadline(DEADLINE).cq_batch(batch);
         let spec = HostQueueSpec::new(entries, options).priority(priority);
         let queue = lab.ssd.host_queue_with(spec, lab.ssd.buffer(1)?)?;
         let flights = vec![None; queue.depth() as usize];
@@ -121,38 +140,52 @@ impl<'a> HostReads<'a> {
             if polls.is_multiple_of(1 << 12) {
                 self.queue.check_deadlines();
             }
-            std::thread::yield_now();
+            match self.clock {
+                Stopwatch::Virtual { .. } => self.clock.wait(),
+                Stopwatch::Real(_) => std::thread::yield_now(),
+            }
         }
     }
 }
 
-/// Keeps `iodepth` random reads in flight for the lab's time. `done` is called with the offset in the buffer of each that
-/// has ended, before the next one takes its place; its time counts as latency.
+/// A read that has ended.
+pub(super) struct Ended {
+    /// Where its data is in the buffer.
+    pub(super) at: usize,
+    /// Where it is on the namespace.
+    pub(super) offset: u64,
+}
+
+/// Keeps `iodepth` random reads in flight for the lab's time. `done` is called for each that has ended, before the next one
+/// takes its place; its time counts as latency. How many there were is beside what they were like.
 pub(super) fn random_reads(
     lab: &Lab<'_>,
     shape: Shape,
-    mut done: impl FnMut(&Buffer, usize) -> Result<(), RunError>,
-) -> Result<Figures, RunError> {
+    mut done: impl FnMut(&Buffer, Ended) -> Result<(), RunError>,
+) -> Result<(Figures, u64), RunError> {
     let depth = lab.iodepth;
     let buffer = lab.ssd.buffer(depth as usize * shape.bytes as usize)?;
     let mut reads = HostReads::new(lab, shape, depth)?;
     let (mut random, mut latencies) = (SplitMix64::new(lab.options.seed, 0), LatencyHistogram::new());
     let (begin, cpu) = (Instant::now(), cpu::thread_time());
-    for read in 0..depth as usize {
-        reads.begin(read, shape.draw(&mut random), &buffer, read as u64 * shape.bytes)?;
+    let mut offsets: Vec<u64> = (0..depth).map(|_| shape.draw(&mut random)).collect();
+    for (read, offset) in offsets.iter().enumerate() {
+        reads.begin(read, *offset, &buffer, read as u64 * shape.bytes)?;
     }
     let mut in_flight = depth;
     while in_flight > 0 {
         let (read, took) = reads.wait()?;
         let at = read * shape.bytes as usize;
         let after = Instant::now();
-        done(&buffer, at)?;
+        done(&buffer, Ended { at, offset: offsets[read] })?;
         latencies.record((took + after.elapsed()).as_nanos() as u64, 1);
         if begin.elapsed() < lab.options.runtime && !lab.control.stopped() {
-            reads.begin(read, shape.draw(&mut random), &buffer, at as u64)?;
+            offsets[read] = shape.draw(&mut random);
+            reads.begin(read, offsets[read], &buffer, at as u64)?;
         } else {
             in_flight -= 1;
         }
     }
-    Ok(figures_of_ios(&latencies, shape.bytes, begin.elapsed(), cpu::thread_time() - cpu))
+    let figures = figures_of_ios(&latencies, shape.bytes, begin.elapsed(), cpu::thread_time() - cpu);
+    Ok((figures, latencies.count()))
 }

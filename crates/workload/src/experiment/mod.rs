@@ -10,14 +10,18 @@ mod csv;
 mod figures;
 mod file_reads;
 mod host_reads;
+mod limits;
+mod models;
 mod notice;
 mod order;
 mod path;
+mod proof;
 mod registration;
 mod repeats;
 mod stripe;
 mod tail;
 mod tiles;
+mod turns;
 mod workloads;
 
 use std::path::PathBuf;
@@ -28,8 +32,10 @@ use warpbell_hw::Nsid;
 
 pub use csv::experiment_csv;
 pub use figures::{ExperimentReport, Figures, Row};
+use models::{Known, Model};
 pub use repeats::repeated;
 pub use stripe::StripeOptions;
+use turns::Way;
 
 use crate::control::Control;
 use crate::error::RunError;
@@ -38,7 +44,7 @@ use crate::kernel::KernelRunner;
 use crate::latency::LatencyHistogram;
 use crate::options::BenchOptions;
 use crate::outcome::Outcome;
-use crate::result::{DeviceReport, Run, Skipped};
+use crate::result::{DeviceReport, PathReport, Run, Skipped};
 use crate::size::ByteSize;
 use crate::stopwatch::ClockKind;
 
@@ -166,15 +172,55 @@ pub struct ExperimentOptions {
     pub seed: u64,
 }
 
-/// Runs an experiment on the first of `ssds`, `stripe` and `checkpoint` on all of them, with kernels on `target`. There are some. What was
-/// found before something broke is in the report.
-pub fn experiment(
+/// What one repeat of an experiment found: its report, what models say of its rows, and what broke.
+struct Once {
+    report: ExperimentReport,
+    models: Vec<Model>,
+    broken: Option<RunError>,
+}
+
+/// Runs repeat `repeat` of `repeats` on the first of `ssds`, `stripe` and `checkpoint` on all of them, with kernels on `target`.
+/// There are some. What was found before something broke is in the report.
+fn once(
     which: Experiment,
     ssds: &[Ssd],
     target: Target,
-    options: &ExperimentOptions,
+    (options, repeat, repeats): (&ExperimentOptions, u32, u32),
     control: &Control,
-) -> Result<(ExperimentReport, Option<RunError>), RunError> {
+) -> Result<Once, RunError> {
+    let iodepth = checked(which, options)?;
+    let Some(ssd) = ssds.first() else {
+        return Err(RunError::Unmeasurable("no device was named".to_owned()));
+    };
+    let measured = if which.takes_several() { ssds } else { &ssds[..1] };
+    let devices =
+        measured.iter().map(|ssd| DeviceReport::of(ssd, options.nsid)).collect::<Result<Vec<_>, _>>()?;
+    let lab = Lab::new(ssds, target, (options, iodepth), control);
+    let (lab, broken) = lab.measure(which, (repeat, repeats));
+    let (rows, skipped, models) = lab.end();
+    let report = ExperimentReport {
+        schema: EXPERIMENT_SCHEMA.to_owned(),
+        experiment: which.word().to_owned(),
+        api: matches!(which, Experiment::Stripe).then_some(options.stripe.api),
+        warpbell: env!("CARGO_PKG_VERSION").to_owned(),
+        origin: None,
+        target: target.open()?.to_string(),
+        device: devices[0].clone(),
+        devices,
+        data_paths: measured.iter().map(PathReport::of).collect(),
+        clock: ClockKind::of(ssd),
+        iodepth,
+        repeats: 1,
+        rows,
+        incomplete: Vec::new(),
+        skipped,
+        partial: control.stopped() || broken.is_some(),
+    };
+    Ok(Once { report, models, broken })
+}
+
+/// Refuses options that do not fit the experiment. How many I/Os are in flight.
+fn checked(which: Experiment, options: &ExperimentOptions) -> Result<u32, RunError> {
     let (own, may_choose) = which.depth();
     let iodepth = options.iodepth.unwrap_or(own);
     if !may_choose && iodepth != own {
@@ -193,42 +239,7 @@ pub fn experiment(
     each_once("load", "load", &options.load)?;
     each_once("chunk", "size", &options.stripe.chunks)?;
     each_once("policy", "policy", &options.stripe.policies)?;
-    let [ssd, ..] = ssds else { return Err(RunError::Unmeasurable("no device was named".to_owned())) };
-    let mut lab = Lab { ssd, ssds, target, options, iodepth, control, rows: Vec::new(), skipped: Vec::new() };
-    let broken = match which {
-        Experiment::Path => path::run(&mut lab),
-        Experiment::Registration => registration::run(&mut lab),
-        Experiment::Batching => batching::run(&mut lab),
-        Experiment::Stripe => stripe::run(&mut lab),
-        Experiment::Notice => notice::run(&mut lab),
-        Experiment::Tail => tail::run(&mut lab),
-        Experiment::Order => order::run(&mut lab),
-        Experiment::Tiles => tiles::run(&mut lab),
-        Experiment::Arbitration => arbitration::run(&mut lab),
-        Experiment::Cold => cold::run(&mut lab),
-        Experiment::Kv => workloads::kv(&mut lab),
-        Experiment::Checkpoint => workloads::checkpoint(&mut lab),
-        Experiment::Loader => workloads::loader(&mut lab),
-        Experiment::Graph => workloads::graph(&mut lab),
-        Experiment::Vectors => workloads::vectors(&mut lab),
-    }
-    .err();
-    let report = ExperimentReport {
-        schema: EXPERIMENT_SCHEMA.to_owned(),
-        experiment: which.word().to_owned(),
-        api: matches!(which, Experiment::Stripe).then_some(options.stripe.api),
-        origin: None,
-        target: target.to_string(),
-        device: DeviceReport::of(ssd, options.nsid)?,
-        clock: ClockKind::of(ssd),
-        iodepth,
-        repeats: 1,
-        rows: lab.rows,
-        incomplete: Vec::new(),
-        skipped: lab.skipped,
-        partial: control.stopped() || broken.is_some(),
-    };
-    Ok((report, broken))
+    Ok(iodepth)
 }
 
 /// Rows are told apart by their names.
@@ -248,8 +259,34 @@ struct Lab<'a> {
     options: &'a ExperimentOptions,
     iodepth: u32,
     control: &'a Control,
-    rows: Vec<Row>,
-    skipped: Vec<Skipped>,
+    /// Which way is measured, of the experiment's order, and when it is its turn.
+    way: usize,
+    turn: u32,
+    /// Each with its way.
+    rows: Vec<(usize, Row)>,
+    skipped: Vec<(usize, Skipped)>,
+    models: Vec<Model>,
+}
+
+impl<'a> Lab<'a> {
+    fn new(
+        ssds: &'a [Ssd],
+        target: Target,
+        (options, iodepth): (&'a ExperimentOptions, u32),
+        control: &'a Control,
+    ) -> Lab<'a> {
+        let (rows, skipped, models) = (Vec::new(), Vec::new(), Vec::new());
+        Lab { ssd: &ssds[0], ssds, target, options, iodepth, control, way: 0, turn: 0, rows, skipped, models }
+    }
+
+    /// What was found, way by way: rows, what was skipped, and what models say.
+    fn end(mut self) -> (Vec<Row>, Vec<Skipped>, Vec<Model>) {
+        self.rows.sort_by_key(|(way, _)| *way);
+        self.skipped.sort_by_key(|(way, _)| *way);
+        let mut rows: Vec<Row> = self.rows.into_iter().map(|(_, row)| row).collect();
+        models::apply(&self.models, &mut rows);
+        (rows, self.skipped.into_iter().map(|(_, skipped)| skipped).collect(), self.models)
+    }
 }
 
 impl Lab<'_> {
@@ -281,7 +318,12 @@ impl Lab<'_> {
 
     /// What a point does. One that cannot be is skipped, with the reason.
     fn job(&mut self, name: &str, options: &BenchOptions) -> Result<Option<Job>, RunError> {
-        match crate::bench::resolve(self.ssd, options) {
+        self.job_on(self.ssd, name, options)
+    }
+
+    /// The same on one of several SSDs.
+    fn job_on(&mut self, ssd: &Ssd, name: &str, options: &BenchOptions) -> Result<Option<Job>, RunError> {
+        match crate::bench::resolve(ssd, options) {
             Ok(job) => Ok(Some(job)),
             Err(RunError::Job(error)) => {
                 self.skip(name, error.to_string());
@@ -356,11 +398,20 @@ impl Lab<'_> {
     }
 
     fn row(&mut self, name: impl Into<String>, figures: Figures) {
-        self.rows.push(Row::new(name, figures));
+        self.rows.push((self.way, Row { order: vec![self.turn], ..Row::new(name, figures) }));
+    }
+
+    /// What a model says of a row, given the figures of others: these may be measured later.
+    fn model(
+        &mut self,
+        name: impl Into<String>,
+        says: impl Fn(&Known<'_>) -> Option<Figures> + Send + Sync + 'static,
+    ) {
+        self.models.push(Model { row: name.into(), says: Box::new(says) });
     }
 
     fn skip(&mut self, name: &str, reason: impl Into<String>) {
-        self.skipped.push(Skipped { point: name.to_owned(), reason: reason.into() });
+        self.skipped.push((self.way, Skipped { point: name.to_owned(), reason: reason.into() }));
     }
 }
 

@@ -1,6 +1,6 @@
 //! `order`: what each class of ordering costs, against none.
 
-use super::{Figures, Lab, figures_of};
+use super::{Figures, Lab, Way, figures_of};
 use crate::error::RunError;
 use crate::options::{Api, BenchOptions};
 use crate::size::ByteSize;
@@ -20,36 +20,34 @@ const WAYS: [(&str, &str, u32, Option<&str>); 4] = [
     ("completion steps=8", "bench_order_completion", STEPS, Some("none steps=1")),
 ];
 
-/// Runs it, in real time or in virtual time.
-pub(super) fn run(lab: &mut Lab<'_>) -> Result<(), RunError> {
+/// Its ways, in real time or in virtual time.
+pub(super) fn ways(lab: &Lab<'_>) -> Vec<Way> {
+    let mut ways: Vec<Way> = Vec::new();
     for size in lab.options.sizes.clone() {
-        let mut found: Vec<(&str, f64)> = Vec::new();
         for (way, kernel, steps, like) in WAYS {
-            if lab.control.stopped() {
-                return Ok(());
-            }
-            let expected = found.iter().find(|(known, _)| Some(*known) == like).map(|(_, iops)| *iops);
-            if let Some(figures) = measure(lab, way, kernel, steps, size)? {
-                found.push((way, figures.get("iops").unwrap_or(0.0)));
-                let figures = figures.with_counted("expected_iops", expected);
-                lab.row(
-                    format!("{way} bs={size}"),
-                    figures.with("expected_sq_doorbells_per_io", 1.0 / f64::from(LANES)),
-                );
-            }
+            ways.push(Box::new(move |lab| measure(lab, way, (kernel, steps), like, size)));
         }
     }
-    Ok(())
+    ways
 }
 
 fn measure(
     lab: &mut Lab<'_>,
     way: &str,
-    kernel: &'static str,
-    steps: u32,
+    (kernel, steps): (&'static str, u32),
+    like: Option<&'static str>,
     size: ByteSize,
-) -> Result<Option<Figures>, RunError> {
+) -> Result<(), RunError> {
+    let name = format!("{way} bs={size}");
     let options = BenchOptions { api: Api::Io, iodepth: steps * LANES, ..lab.reads(size) };
-    let run = lab.by_kernel(&format!("{way} bs={size}"), &options, kernel, None)?;
-    Ok(run.map(|run| figures_of(&run).with_counted("sq_doorbells_per_io", run.per_io.sq_doorbells_per_io)))
+    let Some(run) = lab.by_kernel(&name, &options, kernel, None)? else { return Ok(()) };
+    let figures = figures_of(&run).with_counted("sq_doorbells_per_io", run.per_io.sq_doorbells_per_io);
+    lab.row(&name, figures.with("expected_sq_doorbells_per_io", 1.0 / f64::from(LANES)));
+    if let Some(like) = like {
+        let like = format!("{like} bs={size}");
+        lab.model(name, move |known| {
+            Some(Figures::default().with("expected_iops", known.get(&like, "iops")?))
+        });
+    }
+    Ok(())
 }

@@ -6,77 +6,136 @@ use warpbell::{Buffer, DeviceMemory, DeviceName};
 use warpbell_hw::Nsid;
 use warpbell_softctl::{SoftConfig, StoreConfig};
 
-use super::host_reads::{Shape, random_reads};
-use super::{Figures, Lab, figures_of, file_reads};
+use super::host_reads::{Ended, Shape, random_reads};
+use super::proof::Original;
+use super::{Figures, Lab, Way, figures_of, file_reads};
 use crate::error::RunError;
+use crate::job::LANES;
+use crate::kernel::KernelRunner;
 use crate::options::{Api, BenchOptions};
+use crate::random::SplitMix64;
 use crate::size::ByteSize;
 
-/// Runs it: for each size the kernel's own commands, a bounce buffer of the host's, and the operating system's reads.
-pub(super) fn run(lab: &mut Lab<'_>) -> Result<(), RunError> {
+/// Its ways: for each size the kernel's own commands, a bounce buffer of the host's, and the operating system's reads.
+pub(super) fn ways(lab: &Lab<'_>) -> Result<Vec<Way>, RunError> {
     lab.in_real_time()?;
+    let mut ways: Vec<Way> = Vec::new();
     for size in lab.options.sizes.clone() {
-        if lab.control.stopped() {
-            break;
-        }
-        direct(lab, size)?;
-        match Shape::of(lab, size)? {
-            Ok(shape) => {
-                bounce(lab, size, shape)?;
-                by_the_system(lab, size, shape)?;
-            }
-            Err(reason) => lab.skip(&format!("bounce, pread bs={size}"), reason),
+        type Measure = fn(&mut Lab<'_>, &str, ByteSize, Shape) -> Result<(), RunError>;
+        let all: [(&str, Measure); 4] =
+            [("direct", direct), ("bounce", bounce), ("pread", pread), ("io_uring", io_uring)];
+        for (way, measure) in all {
+            let name = format!("{way} bs={size}");
+            ways.push(Box::new(move |lab| match Shape::of_depth(lab, size, lab.iodepth)? {
+                Ok(shape) => measure(lab, &name, size, shape),
+                Err(reason) => {
+                    lab.skip(&name, reason);
+                    Ok(())
+                }
+            }));
         }
     }
+    Ok(ways)
+}
+
+/// The kernel's own commands. What it reads is where the SSD has written: the last read of each lane is looked at there, so
+/// that nobody copies, and the controller's bytes say that nothing was moved twice.
+fn direct(lab: &mut Lab<'_>, name: &str, size: ByteSize, shape: Shape) -> Result<(), RunError> {
+    let options = BenchOptions { api: Api::Io, warps: Some(1), ..lab.reads(size) };
+    let Some(job) = lab.job(name, &options)? else { return Ok(()) };
+    let before = lab.bytes_read();
+    let attachment = KernelRunner::attach(lab.ssd, lab.target, &job)?;
+    let runner = KernelRunner::new(lab.ssd, &job, &attachment)?;
+    let (outcome, lanes) = runner.measure_lanes(lab.control)?;
+    let run = lab.run_of(outcome, &job);
+    lab.judge(name, &run)?;
+    if lab.control.stopped() {
+        return Ok(());
+    }
+    for (lane, reads) in lanes.iter().enumerate().filter(|(_, reads)| **reads > 0) {
+        last_read(lab, name, shape, &runner, (lane as u32, *reads))?;
+    }
+    let figures = Copied::default().figures(figures_of(&run), run.total.ios);
+    let moved = lab.moved(before, shape, run.total.ios);
+    lab.row(name, figures.merged(moved));
     Ok(())
 }
 
-fn direct(lab: &mut Lab<'_>, size: ByteSize) -> Result<(), RunError> {
-    let name = format!("direct bs={size}");
-    let options = BenchOptions { api: Api::Io, ..lab.reads(size) };
-    if let Some(run) = lab.point(&name, &options)? {
-        // The SSD writes where the kernel reads: there is nobody that copies.
-        lab.row(name, Copied::default().figures(figures_of(&run), 1));
+/// Looks whether one of a lane's slots has what the lane has read last.
+fn last_read(
+    lab: &Lab<'_>,
+    name: &str,
+    shape: Shape,
+    runner: &KernelRunner<'_>,
+    (lane, reads): (u32, u64),
+) -> Result<(), RunError> {
+    let mut random = SplitMix64::of_lane(lab.options.seed, lane.into());
+    let offset = (0..reads).map(|_| shape.draw(&mut random)).last().unwrap_or(0);
+    let mut wrong = None;
+    for slot in (lane..lab.iodepth).step_by(LANES as usize) {
+        match Original::Ssd(lab).check(name, shape, offset, &runner.slot(slot)?) {
+            Ok(()) => return Ok(()),
+            Err(error) => wrong = wrong.or(Some(error)),
+        }
     }
-    Ok(())
+    wrong.map_or(Ok(()), Err)
 }
 
-fn bounce(lab: &mut Lab<'_>, size: ByteSize, shape: Shape) -> Result<(), RunError> {
+fn bounce(lab: &mut Lab<'_>, name: &str, _: ByteSize, shape: Shape) -> Result<(), RunError> {
     let mut destination = Destination::new(lab, shape)?;
-    let mut ios = 0;
-    let figures = random_reads(lab, shape, |buffer, at| {
-        ios += 1;
-        destination.take(buffer, at)
-    })?;
-    if !lab.control.stopped() {
-        lab.row(format!("bounce bs={size}"), destination.copied.figures(figures, ios));
+    let before = lab.bytes_read();
+    let (figures, ios) = random_reads(lab, shape, |buffer, ended| destination.take(buffer, ended))?;
+    if lab.control.stopped() {
+        return Ok(());
     }
+    destination.check(lab, name, shape)?;
+    let moved = lab.moved(before, shape, ios);
+    lab.row(name, destination.copied.figures(figures, ios).merged(moved));
     Ok(())
 }
 
-fn by_the_system(lab: &mut Lab<'_>, size: ByteSize, shape: Shape) -> Result<(), RunError> {
+fn pread(lab: &mut Lab<'_>, name: &str, _: ByteSize, shape: Shape) -> Result<(), RunError> {
+    by_the_system(lab, name, shape, file_reads::random_reads)
+}
+
+fn io_uring(lab: &mut Lab<'_>, name: &str, _: ByteSize, shape: Shape) -> Result<(), RunError> {
+    by_the_system(lab, name, shape, file_reads::ring_reads)
+}
+
+fn by_the_system(
+    lab: &mut Lab<'_>,
+    name: &str,
+    shape: Shape,
+    reads: fn(&Lab<'_>, &str, Shape, &Path) -> Result<Figures, RunError>,
+) -> Result<(), RunError> {
     let file = || file_behind(lab.ssd.name(), lab.options.nsid);
     let Some(path) = lab.options.os_path.clone().or_else(file) else {
-        let why = "no file that the operating system reads: name one by --os-path";
-        lab.skip(&format!("pread bs={size}"), why);
-        lab.skip(&format!("io_uring bs={size}"), why);
+        lab.skip(name, "no file that the operating system reads: name one by --os-path");
         return Ok(());
     };
-    type Reads = fn(&Lab<'_>, Shape, &Path) -> Result<Figures, RunError>;
-    for (way, reads) in [("pread", file_reads::random_reads as Reads), ("io_uring", file_reads::ring_reads)] {
-        if lab.control.stopped() {
-            break;
-        }
-        let name = format!("{way} bs={size}");
-        match reads(lab, shape, &path) {
-            // O_DIRECT: the kernel's driver has the SSD write to the reader's memory.
-            Ok(figures) if !lab.control.stopped() => lab.row(name, Copied::default().figures(figures, 1)),
-            Ok(_) => {}
-            Err(error @ RunError::Stream { .. }) => lab.skip(&name, error.to_string()),
-            Err(error) => return Err(error),
-        }
+    match reads(lab, name, shape, &path) {
+        // O_DIRECT, where the file system has it: the kernel's driver has the SSD write to the reader's memory.
+        Ok(figures) if !lab.control.stopped() => lab.row(name, Copied::default().figures(figures, 1)),
+        Ok(_) => {}
+        Err(error @ RunError::Stream { .. }) => lab.skip(name, error.to_string()),
+        Err(error) => return Err(error),
     }
     Ok(())
+}
+
+impl Lab<'_> {
+    /// Bytes that the SSD has read so far, where that is counted.
+    fn bytes_read(&self) -> Option<u64> {
+        self.ssd.soft().map(|soft| soft.statistics().bytes_read)
+    }
+
+    /// Bytes that the SSD has moved since then for each I/O. The model: each byte once.
+    fn moved(&self, before: Option<u64>, shape: Shape, ios: u64) -> Figures {
+        let moved = self.bytes_read().zip(before).map(|(after, before)| after - before);
+        let per_io = moved.map(|moved| moved as f64 / ios.max(1) as f64);
+        let figures = Figures::default().with_counted("ssd_bytes_per_io", per_io);
+        figures.with_counted("expected_ssd_bytes_per_io", moved.map(|_| shape.bytes as f64))
+    }
 }
 
 /// The file behind a namespace of a soft controller.
@@ -115,6 +174,8 @@ struct Destination {
     host: Vec<u8>,
     gpu: Option<DeviceMemory>,
     bytes: usize,
+    /// By place: where the data that lies there is on the namespace.
+    offsets: Vec<Option<u64>>,
     copied: Copied,
 }
 
@@ -123,17 +184,32 @@ impl Destination {
         let (bytes, all) = (shape.bytes as usize, lab.iodepth as usize * shape.bytes as usize);
         let target = lab.target.open()?;
         let gpu = target.gpu().map(|gpu| gpu.allocate(all)).transpose().map_err(warpbell::Error::from)?;
-        Ok(Destination { host: vec![0; all], gpu, bytes, copied: Copied::default() })
+        let offsets = vec![None; lab.iodepth as usize];
+        Ok(Destination { host: vec![0; all], gpu, bytes, offsets, copied: Copied::default() })
     }
 
-    /// Copies what was read into `buffer` at `at`: once, and to a GPU's memory once more.
-    fn take(&mut self, buffer: &Buffer, at: usize) -> Result<(), RunError> {
+    /// Copies what was read into `buffer`: once, and to a GPU's memory once more.
+    fn take(&mut self, buffer: &Buffer, Ended { at, offset }: Ended) -> Result<(), RunError> {
+        self.offsets[at / self.bytes] = Some(offset);
         let place = &mut self.host[at..at + self.bytes];
         buffer.read(at, place)?;
         self.copied.count(place.len());
         if let Some(memory) = &self.gpu {
             memory.write(at, place).map_err(warpbell::Error::from)?;
             self.copied.count(place.len());
+        }
+        Ok(())
+    }
+    /// Looks whether the last read of each place lies where kernels use it.
+    fn check(&self, lab: &Lab<'_>, name: &str, shape: Shape) -> Result<(), RunError> {
+        let mut found = vec![0; self.bytes];
+        for (place, offset) in self.offsets.iter().enumerate() {
+            let (Some(offset), at) = (offset, place * self.bytes) else { continue };
+            match &self.gpu {
+                Some(memory) => memory.read(at, &mut found).map_err(warpbell::Error::from)?,
+                None => found.copy_from_slice(&self.host[at..at + self.bytes]),
+            }
+            Original::Ssd(lab).check(name, shape, *offset, &found)?;
         }
         Ok(())
     }

@@ -28,26 +28,31 @@ const TURN: u32 = 64;
 
 /// When memory is registered.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum When {
     Once,
     PerIo,
     Cached,
 }
 
-/// Runs it: one read in flight, into 64 buffers of each size; the ways take turns.
-pub(super) fn run(lab: &mut Lab<'_>) -> Result<(), RunError> {
+/// Its ways: one read in flight, into 64 buffers of each size. Those of a size take turns of some reads.
+pub(super) fn ways(lab: &Lab<'_>) -> Result<Vec<super::Way>, RunError> {
     lab.in_real_time()?;
-    for size in lab.options.sizes.clone() {
-        match Shape::of(lab, size)? {
-            Ok(shape) => ways(lab, size, shape)?,
-            Err(reason) => lab.skip(&format!("bs={size}"), reason),
-        }
-    }
-    Ok(())
+    let of_size = |size: &ByteSize| {
+        let size = *size;
+        let way: super::Way = Box::new(move |lab| match Shape::of(lab, size)? {
+            Ok(shape) => of_size(lab, size, shape),
+            Err(reason) => {
+                lab.skip(&format!("bs={size}"), reason);
+                Ok(())
+            }
+        });
+        way
+    };
+    Ok(lab.options.sizes.iter().map(of_size).collect())
 }
 
-fn ways(lab: &mut Lab<'_>, size: ByteSize, shape: Shape) -> Result<(), RunError> {
-    let ways = [("once", Way::Once), ("per_io", Way::PerIo), ("cached", Way::Cached)];
+fn of_size(lab: &mut Lab<'_>, size: ByteSize, shape: Shape) -> Result<(), RunError> {
+    let ways = [("once", When::Once), ("per_io", When::PerIo), ("cached", When::Cached)];
     let alone = mapping_alone(lab, shape)?;
     let found = {
         let lab = &*lab;
@@ -65,7 +70,7 @@ fn ways(lab: &mut Lab<'_>, size: ByteSize, shape: Shape) -> Result<(), RunError>
     let once = found[0].p50();
     for ((name, way), found) in ways.iter().zip(found) {
         let mut figures = found.figures(shape);
-        if *way == Way::PerIo {
+        if *way == When::PerIo {
             // The model: the read alone, and a mapping as it was measured without reads.
             figures = figures.with("expected_p50_ns", once + alone);
         }
@@ -76,7 +81,7 @@ fn ways(lab: &mut Lab<'_>, size: ByteSize, shape: Shape) -> Result<(), RunError>
 
 /// The median of registering a buffer and letting go of it, without reads.
 fn mapping_alone(lab: &Lab<'_>, shape: Shape) -> Result<f64, RunError> {
-    let mut buffers = Buffers::new(lab, shape, Way::PerIo)?;
+    let mut buffers = Buffers::new(lab, shape, When::PerIo)?;
     let mut mapping = LatencyHistogram::new();
     for index in 0..MAPPINGS {
         let begin = Instant::now();
@@ -104,7 +109,7 @@ struct Measured {
 }
 
 impl<'a> Found<'a> {
-    fn new(lab: &'a Lab<'a>, shape: Shape, way: Way) -> Result<Found<'a>, RunError> {
+    fn new(lab: &'a Lab<'a>, shape: Shape, way: When) -> Result<Found<'a>, RunError> {
         let (elapsed, cpu) = (Duration::ZERO, Duration::ZERO);
         let (latencies, mapping) = (LatencyHistogram::new(), LatencyHistogram::new());
         Ok(Found {
@@ -167,17 +172,17 @@ struct Buffers<'a> {
 }
 
 impl<'a> Buffers<'a> {
-    fn new(lab: &'a Lab<'a>, shape: Shape, way: Way) -> Result<Buffers<'a>, RunError> {
+    fn new(lab: &'a Lab<'a>, shape: Shape, way: When) -> Result<Buffers<'a>, RunError> {
         let bytes = (shape.bytes as usize).next_multiple_of(PAGE);
         let windows = (0..BUFFERS).map(|_| Window::host(bytes)).collect::<Result<Vec<_>, _>>()?;
         windows.iter().try_for_each(Window::populate)?;
         let most = match way {
-            Way::Once => windows.len(),
-            Way::PerIo => 0,
-            Way::Cached => KEPT,
+            When::Once => windows.len(),
+            When::PerIo => 0,
+            When::Cached => KEPT,
         };
         let mut buffers = Buffers { lab, windows, kept: VecDeque::new(), most };
-        if way == Way::Once {
+        if way == When::Once {
             for buffer in 0..buffers.windows.len() {
                 let mapped = buffers.lab.ssd.register(buffers.windows[buffer].clone())?;
                 buffers.kept.push_back((buffer, mapped));

@@ -2,13 +2,15 @@
 
 mod host;
 mod kernels;
+mod places;
 
 use warpbell::{Attachment, Ssd, Volume, VolumeLayout, VolumeSpec};
 
-use super::{Figures, Lab};
+use super::{Figures, Lab, Way};
 use crate::error::RunError;
 use crate::options::{VolumeApi, VolumePolicy};
 use crate::size::ByteSize;
+use places::Places;
 
 /// What volumes there are, and who reads them.
 #[derive(Clone, Debug)]
@@ -40,25 +42,6 @@ struct Shape {
 }
 
 impl Shape {
-    /// Adds to each SSD what it has of `bytes` from `at` on, where the layout says so, by arithmetic of its own: SSDs of
-    /// `member` bytes each. Copies are read from whichever SSD is free.
-    fn count(self, wanted: &mut [u64], member: u64, at: u64, bytes: u64) {
-        let (mut next, end) = (at, at + bytes);
-        while next < end {
-            let (ssd, part) = match self.layout {
-                VolumeLayout::Stripe => (next / self.chunk % self.ssds as u64, self.chunk),
-                _ => (next / member, member),
-            };
-            let until = (next / part + 1) * part;
-            wanted[ssd as usize] += until.min(end) - next;
-            next = until;
-        }
-    }
-
-    fn says_where(self) -> bool {
-        self.layout != VolumeLayout::Replicate
-    }
-
     /// The volume of queues that were attached for it.
     fn volume(self, queues: &[Attachment]) -> Result<Volume, RunError> {
         let queues: Vec<&Attachment> = queues.iter().collect();
@@ -83,9 +66,12 @@ impl Reader {
         }
     }
 
-    /// How many SSDs work at a time, where a copy is on each of `ssds`.
-    fn busy(self, ssds: usize) -> usize {
-        if matches!(self, Reader::Kernels(VolumePolicy::Nearest)) { 1 } else { ssds }
+    /// As many SSDs as this could work all the time, with such places.
+    fn busy(self, places: &Places) -> f64 {
+        match (self, places.layout) {
+            (Reader::Kernels(VolumePolicy::Nearest), VolumeLayout::Replicate) => 1.0,
+            _ => places.busy(),
+        }
     }
 }
 
@@ -97,8 +83,8 @@ fn readers(options: &StripeOptions) -> Vec<Reader> {
     }
 }
 
-/// Runs it: 1, 2, 4 and 8 of the SSDs as a stripe, then all of them in the other layouts.
-pub(super) fn run(lab: &mut Lab<'_>) -> Result<(), RunError> {
+/// Its ways: 1, 2, 4 and 8 of the SSDs as a stripe, then all of them in the other layouts.
+pub(super) fn ways(lab: &Lab<'_>) -> Result<Vec<Way>, RunError> {
     match lab.options.stripe.api {
         VolumeApi::Host => lab.in_real_time()?,
         VolumeApi::Volume => kernels::by_one_clock(lab.ssds)?,
@@ -106,68 +92,70 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<(), RunError> {
     let (all, counts) = (lab.ssds.len(), lab.ssd_counts());
     let StripeOptions { chunks, .. } = lab.options.stripe.clone();
     let readers = readers(&lab.options.stripe);
+    let mut ways: Vec<Way> = Vec::new();
     for size in lab.options.sizes.clone() {
-        let mut alone = None;
+        let alone = stripe_name(1, chunks[0], size);
+        let mut add = |name: String, shape: Shape, reader: Reader| {
+            let alone = alone.clone();
+            ways.push(Box::new(move |lab| row(lab, &name, (shape, reader), size, &alone)));
+        };
         for ssds in counts.clone() {
             for chunk in &chunks {
                 let shape = Shape { ssds, layout: VolumeLayout::Stripe, chunk: chunk.0 };
-                let name = format!("stripe ssds={ssds} chunk={chunk} bs={size}");
-                let expected = alone.map(|alone: f64| alone * ssds as f64);
-                let iops = row(lab, &name, (shape, readers[0]), size, expected)?;
-                if ssds == 1 {
-                    alone = alone.or(iops);
-                }
+                add(stripe_name(ssds, *chunk, size), shape, readers[0]);
             }
         }
         let of = |layout| Shape { ssds: all, layout, chunk: chunks[0].0 };
-        let expected = alone.map(|alone| alone * all as f64);
-        let name = format!("concatenate ssds={all} bs={size}");
-        row(lab, &name, (of(VolumeLayout::Concatenate), readers[0]), size, expected)?;
+        add(format!("concatenate ssds={all} bs={size}"), of(VolumeLayout::Concatenate), readers[0]);
         for reader in &readers {
             let name = format!("replicate ssds={all}{} bs={size}", reader.named());
-            let expected = alone.map(|alone| alone * reader.busy(all) as f64);
-            row(lab, &name, (of(VolumeLayout::Replicate), *reader), size, expected)?;
+            add(name, of(VolumeLayout::Replicate), *reader);
         }
     }
-    Ok(())
+    Ok(ways)
 }
 
-/// Measures a volume: its IOPS. The model: as many times those of one SSD as there are SSDs at work, each with as many
-/// reads in flight.
+fn stripe_name(ssds: usize, chunk: ByteSize, size: ByteSize) -> String {
+    format!("stripe ssds={ssds} chunk={chunk} bs={size}")
+}
+
+/// Measures a volume: its IOPS. The model: as many times those of `alone`, which is one SSD with as many reads in flight, as
+/// the volume has SSDs that work all the time.
 fn row(
     lab: &mut Lab<'_>,
     name: &str,
     (shape, reader): (Shape, Reader),
     size: ByteSize,
-    expected: Option<f64>,
-) -> Result<Option<f64>, RunError> {
-    if lab.control.stopped() {
-        return Ok(None);
-    }
+    alone: &str,
+) -> Result<(), RunError> {
     let ssds = &lab.ssds[..shape.ssds];
     let before = read_by(ssds);
     let measured = match reader {
         Reader::Host => host::measure(lab, ssds, shape, size)?,
         Reader::Kernels(policy) => kernels::measure(lab, (name, ssds), (shape, policy), size)?,
     };
-    let (figures, wanted) = match measured {
+    let Measured { figures, wanted, places } = match measured {
         Ok(measured) => measured,
         Err(reason) => {
             lab.skip(name, reason);
-            return Ok(None);
+            return Ok(());
         }
     };
     // A row that was cut short is none.
     if lab.control.stopped() {
-        return Ok(None);
+        return Ok(());
     }
     let read = before.zip(read_by(ssds)).map(|(before, after)| differences(&before, &after));
-    let iops = figures.get("iops");
-    let figures = figures.with_counted("expected_iops", expected);
     let figures = figures.with_counted("smallest_share", read.as_deref().and_then(smallest_share));
     let wanted = wanted.as_deref().and_then(smallest_share);
     lab.row(name, figures.with_counted("expected_smallest_share", wanted));
-    Ok(iops)
+    if shape.ssds > 1 {
+        let (alone, busy) = (alone.to_owned(), reader.busy(&places));
+        lab.model(name, move |known| {
+            Some(Figures::default().with("expected_iops", known.get(&alone, "iops")? * busy))
+        });
+    }
+    Ok(())
 }
 
 /// Bytes that each SSD has read so far, where that is counted.
@@ -185,8 +173,14 @@ fn smallest_share(read: &[u64]) -> Option<f64> {
     read.iter().min().map(|least| *least as f64 / even.max(1.0))
 }
 
-/// What was measured, and the bytes that each SSD should have read, where the layout says so; or why nothing was.
-type Measured = Result<(Figures, Option<Vec<u64>>), String>;
+/// What was measured of a volume.
+struct Measured {
+    figures: Figures,
+    /// The bytes that each SSD should have read, where the layout says so.
+    wanted: Option<Vec<u64>>,
+    /// Where its bytes lie.
+    places: Places,
+}
 
 /// Why a volume has no reads of so many bytes, if so.
 fn refusal(volume: &Volume, bytes: u64) -> Option<String> {

@@ -3,31 +3,45 @@
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Lab, figures_of};
+use super::{Lab, Way, figures_of};
 use crate::error::RunError;
 use crate::options::{Api, BenchOptions, Completion};
+use crate::stopwatch::ClockKind;
 
-/// Runs it: kernels, and host queues that poll or sleep, beside so many busy threads.
-pub(super) fn run(lab: &mut Lab<'_>) -> Result<(), RunError> {
-    lab.in_real_time()?;
+/// Who reads, and how completions are noticed.
+const READERS: [(&str, Api, Completion); 3] = [
+    ("kernels", Api::Io, Completion::Poll),
+    ("poll", Api::Host, Completion::Poll),
+    ("interrupt", Api::Host, Completion::Interrupt),
+];
+
+/// Its ways: kernels, and host queues that poll or sleep, beside so many busy threads.
+pub(super) fn ways(lab: &Lab<'_>) -> Vec<Way> {
+    let mut ways: Vec<Way> = Vec::new();
     for size in lab.options.sizes.clone() {
         for load in lab.options.load.clone() {
-            let of = |api, completion| BenchOptions { api, completion, ..lab.reads(size) };
-            let ways = [
-                ("kernels", of(Api::Io, Completion::Poll)),
-                ("poll", of(Api::Host, Completion::Poll)),
-                ("interrupt", of(Api::Host, Completion::Interrupt)),
-            ];
-            for (way, options) in ways {
-                if lab.control.stopped() {
-                    return Ok(());
-                }
+            for (way, api, completion) in READERS {
                 let name = format!("{way} load={load} bs={size}");
-                if let Some((run, interrupts)) = beside(load, || lab.with_interrupts(&name, &options))? {
-                    lab.row(name, figures_of(&run).with_counted("interrupts_per_io", interrupts));
-                }
+                ways.push(Box::new(move |lab| {
+                    let options = BenchOptions { api, completion, ..lab.reads(size) };
+                    measure(lab, &name, load, &options)
+                }));
             }
         }
+    }
+    ways
+}
+
+fn measure(lab: &mut Lab<'_>, name: &str, load: u32, options: &BenchOptions) -> Result<(), RunError> {
+    let virtual_time = ClockKind::of(lab.ssd) == ClockKind::Virtual;
+    if virtual_time && options.completion == Completion::Interrupt {
+        lab.skip(name, "in virtual time nobody sleeps: one thread plays the host and the controller");
+        return Ok(());
+    }
+    if let Some((run, interrupts)) = beside(load, || lab.with_interrupts(name, options))? {
+        let figures = figures_of(&run).with_counted("interrupts_per_io", interrupts);
+        let model = virtual_time.then(|| lab.read_latency(options.bs, options.iodepth)).flatten();
+        lab.row(name, figures.merged(model.unwrap_or_default()));
     }
     Ok(())
 }

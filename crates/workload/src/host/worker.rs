@@ -57,9 +57,6 @@ pub(super) struct Worker<'a> {
     now: u64,
     looks: u32,
     polls: u64,
-    base: Costs,
-    /// What had gone wrong before counting began.
-    trouble: Trouble,
     scratch: Vec<u8>,
     outcome: Outcome,
     /// Beginnings of the I/Os that ended in this step, whether they wrote, and how many share each: their end is
@@ -81,7 +78,7 @@ impl<'a> Worker<'a> {
         let Supply { job, queue, data, schedule } = supply;
         let flights = job.flights_per_queue();
         let scratch = if job.verify.is_some() { vec![0; job.bs_bytes as usize] } else { Vec::new() };
-        let mut worker = Worker {
+        Worker {
             job,
             data,
             schedule,
@@ -94,16 +91,12 @@ impl<'a> Worker<'a> {
             now: 0,
             looks: 0,
             polls: 0,
-            base: Costs::default(),
-            trouble: Trouble::default(),
             scratch,
             outcome: Outcome::default(),
             ended: Vec::new(),
             open: true,
             queue,
-        };
-        worker.base = worker.costs();
-        worker
+        }
     }
 
     /// Begins no more I/Os.
@@ -117,12 +110,6 @@ impl<'a> Worker<'a> {
             || self.free.len() + self.in_flight == 0
     }
 
-    /// Forgets what was counted so far.
-    pub(super) fn restart(&mut self) {
-        self.outcome = Outcome::default();
-        (self.base, self.trouble) = (self.costs(), self.trouble());
-    }
-
     /// Begins what can begin and takes what has ended. True where it is time to read the clock
     /// from outside, who says whether there is something to do at a time.
     #[inline]
@@ -134,7 +121,7 @@ impl<'a> Worker<'a> {
         self.begin()?;
         if self.collect()? > 0 {
             self.now = clock.elapsed().as_nanos() as u64;
-            // What comes next is on its way while what has ended is recorded, unless counting begins or ends now.
+            // What comes next is on its way while what has ended is recorded, unless I/Os end to begin now.
             if !is_eventful(self.now) {
                 self.begin()?;
             }
@@ -192,12 +179,8 @@ impl<'a> Worker<'a> {
 
     /// The queue, and what was counted.
     pub(super) fn finish(mut self) -> (HostQueue, Outcome) {
-        let mut costs = self.costs();
-        costs.subtract(&self.base);
-        self.outcome.costs = Some(costs);
-        let mut trouble = self.trouble();
-        trouble.subtract(&self.trouble);
-        self.outcome.trouble.add(&trouble);
+        self.outcome.costs = Some(self.costs());
+        self.outcome.trouble.add(&self.trouble());
         (self.queue, self.outcome)
     }
 

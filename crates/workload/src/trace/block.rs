@@ -25,7 +25,7 @@ pub struct BlockRequest {
 }
 
 /// Commands at most: they are held in memory, and one line may ask for a whole SSD.
-const COMMANDS_MAX: u64 = 1 << 26;
+pub(crate) const COMMANDS_MAX: u64 = 1 << 26;
 
 /// How a file begins that fio has written.
 const FIO: [&str; 2] = ["fio version 2 iolog", "fio version 3 iolog"];

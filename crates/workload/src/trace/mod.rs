@@ -9,6 +9,7 @@ mod replay;
 mod summary;
 
 pub use block::BlockRequest;
+pub(crate) use block::COMMANDS_MAX;
 pub use chrome::{CHROME_SCHEMA, ChromeEvent, ChromeWriter};
 pub use event::{Event, What};
 pub(crate) use file::collected;

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use warpbell::{AttachOptions, Attachment, Ssd, Volume, VolumeIo, VolumeIoSpec};
+use warpbell::{AttachOptions, Attachment, Ssd, Volume, VolumeIo, VolumeIoSpec, VolumeLayout};
 
 use super::super::{Figures, Lab, figures_of_ios};
-use super::{Measured, Shape, refusal};
+use super::{Measured, Places, Shape, refusal};
 use crate::cpu;
 use crate::error::RunError;
 use crate::latency::LatencyHistogram;
@@ -19,13 +19,17 @@ pub(super) fn measure(
     ssds: &[Ssd],
     shape: Shape,
     size: ByteSize,
-) -> Result<Measured, RunError> {
+) -> Result<Result<Measured, String>, RunError> {
     let options = AttachOptions::new().target(lab.target).nsid(Some(lab.options.nsid));
     let queues = ssds.iter().map(|ssd| ssd.attach(&options)).collect::<Result<Vec<Attachment>, _>>()?;
     let volume = Arc::new(shape.volume(&queues)?);
     match refusal(&volume, size.0) {
         Some(reason) => Ok(Err(reason)),
-        None => random_reads(lab, &volume, shape, size.0).map(Ok),
+        None => {
+            let places = Places::of(shape, &queues);
+            let (figures, wanted) = random_reads(lab, &volume, (shape, &places), size.0)?;
+            Ok(Ok(Measured { figures, wanted, places }))
+        }
     }
 }
 
@@ -33,12 +37,12 @@ pub(super) fn measure(
 fn random_reads(
     lab: &Lab<'_>,
     volume: &Arc<Volume>,
-    shape: Shape,
+    (shape, parts): (Shape, &Places),
     bytes: u64,
 ) -> Result<(Figures, Option<Vec<u64>>), RunError> {
     let (depth, block) = (lab.iodepth * shape.ssds as u32, u64::from(volume.block_bytes()));
-    let member = volume.blocks() * block / shape.ssds as u64;
-    let mut wanted = shape.says_where().then(|| vec![0; shape.ssds]);
+    // Copies are read from whichever SSD is free.
+    let mut wanted = (shape.layout != VolumeLayout::Replicate).then(|| vec![0; shape.ssds]);
     let (places, blocks) = (volume.blocks() * block / bytes, bytes / block);
     let buffer = Arc::new(volume.buffer(depth as usize * bytes as usize)?);
     let mut io = VolumeIo::new(volume, &VolumeIoSpec::new().depth(lab.iodepth))?;
@@ -51,7 +55,7 @@ fn random_reads(
     let mut start = |io: &mut VolumeIo, slot: u64| {
         let place = random.below(places);
         if let Some(wanted) = &mut wanted {
-            shape.count(wanted, member, place * bytes, bytes);
+            parts.count(wanted, place * bytes, bytes);
         }
         io.read(&buffer, slot * bytes, warpbell_hw::Lba(place * blocks), blocks)
     };

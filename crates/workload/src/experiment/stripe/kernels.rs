@@ -5,7 +5,7 @@ use warpbell_kernels::abi::BENCH_VOLUME_MEMBERS;
 use warpbell_softctl::ClientModel;
 
 use super::super::{Lab, figures_of};
-use super::{Measured, Shape, refusal};
+use super::{Measured, Places, Shape, refusal};
 use crate::error::RunError;
 use crate::job::LANES;
 use crate::kernel::{VOLUME_BLOCK_WARPS, VolumeReads};
@@ -42,7 +42,7 @@ pub(super) fn measure(
     (name, ssds): (&str, &[Ssd]),
     (shape, policy): (Shape, VolumePolicy),
     size: ByteSize,
-) -> Result<Measured, RunError> {
+) -> Result<Result<Measured, String>, RunError> {
     if ssds.len() > BENCH_VOLUME_MEMBERS as usize {
         let reason = format!("{} SSDs: the kernel has room for {BENCH_VOLUME_MEMBERS}", ssds.len());
         return Ok(Err(reason));
@@ -65,8 +65,9 @@ pub(super) fn measure(
     if violations(ssds) != before {
         return Err(RunError::Unmeasurable(format!("{name}: the kernel violated the protocol")));
     }
-    let wanted = wanted(&volume, (shape, policy), (job.seed, size.0), &lanes);
-    Ok(Ok((figures_of(&run), Some(wanted))))
+    let places = Places::of(shape, &queues);
+    let wanted = wanted(&volume, (shape, &places, policy), (job.seed, size.0), &lanes);
+    Ok(Ok(Measured { figures: figures_of(&run), wanted: Some(wanted), places }))
 }
 
 /// Why a read is no command on one SSD, if so.
@@ -91,7 +92,7 @@ fn violations(ssds: &[Ssd]) -> u64 {
 /// Bytes of each SSD, by arithmetic of its own: each lane has drawn as many places as it has read.
 fn wanted(
     volume: &Volume,
-    (shape, policy): (Shape, VolumePolicy),
+    (shape, places, policy): (Shape, &Places, VolumePolicy),
     (seed, bytes): (u64, u64),
     lanes: &[u64],
 ) -> Vec<u64> {
@@ -104,7 +105,7 @@ fn wanted(
             if shape.layout == VolumeLayout::Replicate {
                 wanted[replica(shape, policy, lane as u32 / LANES, at / shape.chunk)] += bytes;
             } else {
-                shape.count(&mut wanted, all / shape.ssds as u64, at, bytes);
+                places.count(&mut wanted, at, bytes);
             }
         }
     }

@@ -1,81 +1,118 @@
 //! `checkpoint`: a state is saved and restored, over one SSD and sharded over all.
 
-use super::Requests;
+use warpbell::Ssd;
+
+use super::{Requests, Way, refusal};
+use crate::bench::shared_out;
 use crate::error::RunError;
 use crate::experiment::{Figures, Lab};
+use crate::job::Job;
 use crate::options::ReplayTiming;
 use crate::result::Run;
 use crate::size::ByteSize;
 use crate::together::bench_together;
 
-/// Runs it: with 1, 2, 4 and 8 shards, as many as there are SSDs, the same state is saved, flushed, and restored.
-pub(in crate::experiment) fn run(lab: &mut Lab<'_>) -> Result<(), RunError> {
-    let counts = lab.ssd_counts();
+/// Its ways: with 1, 2, 4 and 8 shards, as many as there are SSDs, the same state is saved, flushed, and restored.
+pub(in crate::experiment) fn ways(lab: &Lab<'_>) -> Vec<Way> {
+    let mut ways: Vec<Way> = Vec::new();
     for size in lab.options.sizes.clone() {
-        let mut alone = [None; 2];
-        for shards in counts.clone() {
-            for (way, save) in [("save", true), ("restore", false)] {
-                let name = format!("{way} shards={shards} bs={size}");
-                let rate = row(lab, &name, shards, save, size, alone[usize::from(save)])?;
-                if shards == 1 {
-                    alone[usize::from(save)] = rate;
-                }
+        for shards in lab.ssd_counts() {
+            for save in [true, false] {
+                ways.push(Box::new(move |lab| row(lab, shards, save, size)));
             }
         }
+    }
+    ways
+}
+
+fn name(shards: usize, save: bool, size: ByteSize) -> String {
+    let way = if save { "save" } else { "restore" };
+    format!("{way} shards={shards} bs={size}")
+}
+
+/// Adds a row: bytes of the state each second. The model: as many times those of one SSD as there are shards.
+fn row(lab: &mut Lab<'_>, shards: usize, save: bool, size: ByteSize) -> Result<(), RunError> {
+    let name = name(shards, save, size);
+    let Some(jobs) = jobs(lab, &name, shards, save, size)? else { return Ok(()) };
+    let jobs: Vec<_> = lab.ssds.iter().zip(&jobs).collect();
+    let runs = bench_together(&jobs, lab.target, lab.control);
+    let runs = runs.into_iter().collect::<Result<Vec<Run>, RunError>>()?;
+    for run in &runs {
+        lab.judge(&name, run)?;
+    }
+    if lab.control.stopped() {
+        return Ok(());
+    }
+    // The state is there when its last shard is.
+    let seconds = runs.iter().map(super::seconds).fold(0.0, f64::max);
+    let bytes: u64 = runs.iter().map(|run| run.total.bytes).sum();
+    let slowest = runs.iter().filter_map(|run| run.lat_ns.map(|latency| latency.p99)).max();
+    let figures = Figures::default()
+        .with("bytes_per_s", bytes as f64 / seconds)
+        .with("seconds", seconds)
+        .with_counted("p99_ns", slowest.map(|ns| ns as f64));
+    lab.row(&name, figures);
+    if shards > 1 {
+        let alone = self::name(1, save, size);
+        lab.model(name, move |known| {
+            let rate = known.get(&alone, "bytes_per_s")? * shards as f64;
+            Some(Figures::default().with("expected_bytes_per_s", rate))
+        });
     }
     Ok(())
 }
 
-/// Adds a row: bytes of the state each second. The model: as many times those of one SSD as there are shards.
-fn row(
+/// The job of each shard.
+fn jobs(
     lab: &mut Lab<'_>,
     name: &str,
     shards: usize,
     save: bool,
     size: ByteSize,
-    alone: Option<f64>,
-) -> Result<Option<f64>, RunError> {
+) -> Result<Option<Vec<Job>>, RunError> {
     let pieces = lab.options.ops.div_ceil(shards as u64);
     let mut jobs = Vec::new();
     for ssd in &lab.ssds[..shards] {
-        let mut requests = Requests::on(lab, ssd)?;
-        let piece = requests.whole(size.0);
-        if piece == 0 || pieces.saturating_mul(piece) > requests.room() {
-            let (need, room) = (pieces.saturating_mul(piece), requests.room());
-            lab.skip(name, format!("{need} bytes of the state, and {} has {room}", ssd.name()));
-            return Ok(None);
-        }
-        for index in 0..pieces {
-            match save {
-                true => requests.write(index * piece, piece),
-                false => requests.read(index * piece, piece, 0),
+        let requests = match requests(lab, ssd, (pieces, save), size)? {
+            Ok(requests) => requests,
+            Err(reason) => {
+                lab.skip(name, reason);
+                return Ok(None);
             }
-            requests.next_warp();
+        };
+        // The processors are for all shards.
+        let options = shared_out(requests.options(lab, name, ReplayTiming::Asap), &lab.ssds[..shards]);
+        let Some(job) = lab.job_on(ssd, name, &options)? else { return Ok(None) };
+        jobs.push(job);
+    }
+    Ok(Some(jobs))
+}
+
+/// A shard of the state; or why there is none.
+fn requests(
+    lab: &Lab<'_>,
+    ssd: &Ssd,
+    (pieces, save): (u64, bool),
+    size: ByteSize,
+) -> Result<Result<Requests, String>, RunError> {
+    let mut requests = Requests::on(lab, ssd)?;
+    let piece = requests.whole(size.0);
+    let (need, room) = (pieces.saturating_mul(piece), requests.room());
+    if piece == 0 || need > room {
+        return Ok(Err(format!("{need} bytes of the state, and {} has {room}", ssd.name())));
+    }
+    for index in 0..pieces {
+        if requests.is_full() {
+            break;
         }
-        if save {
-            requests.flush();
+        match save {
+            true => requests.write(index * piece, piece),
+            false => requests.read(index * piece, piece, 0),
         }
-        jobs.push((ssd, crate::bench::resolve(ssd, &requests.options(lab, name, ReplayTiming::Asap))?));
+        requests.next_warp();
     }
-    let jobs: Vec<_> = jobs.iter().map(|(ssd, job)| (*ssd, job)).collect();
-    let runs = bench_together(&jobs, lab.target, lab.control);
-    let runs = runs.into_iter().collect::<Result<Vec<Run>, RunError>>()?;
-    for run in &runs {
-        lab.judge(name, run)?;
+    if save {
+        requests.flush();
     }
-    if lab.control.stopped() {
-        return Ok(None);
-    }
-    // The state is there when its last shard is.
-    let seconds = runs.iter().map(super::seconds).fold(0.0, f64::max);
-    let bytes: u64 = runs.iter().map(|run| run.total.bytes).sum();
-    let rate = bytes as f64 / seconds;
-    let slowest = runs.iter().filter_map(|run| run.lat_ns.map(|latency| latency.p99)).max();
-    let figures = Figures::default()
-        .with("bytes_per_s", rate)
-        .with("seconds", seconds)
-        .with_counted("p99_ns", slowest.map(|ns| ns as f64))
-        .with_counted("expected_bytes_per_s", alone.map(|alone| alone * shards as f64));
-    lab.row(name, figures);
-    Ok(Some(rate))
+    Ok(refusal(&requests).map_or(Ok(requests), Err))
 }

@@ -2,10 +2,11 @@
 //! read; who a row leads to is known from the graph that was made, not from what was read.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use warpbell_data::Csr;
 
-use super::{Requests, seconds};
+use super::{Requests, Way, done, refusal, seconds};
 use crate::error::RunError;
 use crate::experiment::{Figures, Lab};
 use crate::options::ReplayTiming;
@@ -55,62 +56,104 @@ impl Graph {
     }
 }
 
-/// Runs it: each node's row by itself, and each page of a level once.
-pub(in crate::experiment) fn run(lab: &mut Lab<'_>) -> Result<(), RunError> {
+/// A graph, and the nodes of each level of the search.
+struct Search {
+    graph: Graph,
+    levels: Vec<Vec<u32>>,
+}
+
+/// Its ways: each node's row by itself, and each page of a level once.
+pub(in crate::experiment) fn ways(lab: &Lab<'_>) -> Result<Vec<Way>, RunError> {
     let csr = Csr { nodes: lab.options.ops, edges: lab.options.ops * DEGREE };
     let room = Requests::on(lab, lab.ssd)?.room();
     if csr.edges * EDGE > room {
         let reason =
             format!("{} edges take {} bytes, and the namespace has {room}", csr.edges, csr.edges * EDGE);
-        lab.skip("rows", reason);
-        return Ok(());
+        let skip: Way = Box::new(move |lab| {
+            lab.skip("rows", reason.clone());
+            Ok(())
+        });
+        return Ok(vec![skip]);
     }
     let seed = lab.options.seed;
     let graph = Graph { offsets: csr.offsets(seed), columns: csr.columns(seed) };
-    let levels = graph.levels();
-    search(lab, "rows", &graph, &levels, None)?;
+    let search = Rc::new(Search { levels: graph.levels(), graph });
+    let mut ways: Vec<Way> = Vec::new();
+    let rows = search.clone();
+    ways.push(Box::new(move |lab| rows.row(lab, "rows", None)));
     for size in lab.options.sizes.clone() {
-        search(lab, &format!("pages bs={size}"), &graph, &levels, Some(size.0))?;
+        let search = search.clone();
+        ways.push(Box::new(move |lab| search.row(lab, &format!("pages bs={size}"), Some(size.0))));
     }
-    Ok(())
+    Ok(ways)
 }
 
-/// Adds a row: the levels one after the other, whose times add up. A level waits for the one before; what the host does
-/// between two is not part of it.
-fn search(
-    lab: &mut Lab<'_>,
-    name: &str,
-    graph: &Graph,
-    levels: &[Vec<u32>],
-    page: Option<u64>,
-) -> Result<(), RunError> {
-    let (mut time, mut commands, mut bytes, mut edges) = (0.0, 0, 0, 0);
-    for level in levels {
-        let mut requests = Requests::on(lab, lab.ssd)?;
-        if let Some(page) = page.filter(|page| *page == 0 || !page.is_multiple_of(requests.block)) {
-            let limit = format!("must be a multiple of the block size, {} bytes", requests.block);
-            lab.skip(name, format!("{page} bytes: {limit}"));
-            return Ok(());
+/// What the levels of a search took together.
+#[derive(Default)]
+struct Sum {
+    seconds: f64,
+    commands: u64,
+    bytes: u64,
+    /// What the lists asked for: the model.
+    listed: (u64, u64),
+}
+
+impl Search {
+    /// Adds a row: the levels one after the other, whose times add up. A level waits for the one before; what the host
+    /// does between two is not part of it.
+    fn row(&self, lab: &mut Lab<'_>, name: &str, page: Option<u64>) -> Result<(), RunError> {
+        let (mut sum, mut edges) = (Sum::default(), 0);
+        for level in &self.levels {
+            edges += level.iter().map(|node| self.graph.row(*node).1 / EDGE).sum::<u64>();
+            if !self.level(lab, name, (level, page), &mut sum)? {
+                return Ok(());
+            }
         }
-        ask(&mut requests, graph, level, page);
-        edges += level.iter().map(|node| graph.row(*node).1 / EDGE).sum::<u64>();
-        if requests.commands == 0 {
-            continue;
-        }
-        (commands, bytes) = (commands + requests.commands, bytes + requests.bytes);
-        let options = requests.options(lab, name, ReplayTiming::Asap);
-        let Some(run) = lab.point(name, &options)? else { return Ok(()) };
-        time += seconds(&run);
+        let per_edge = |bytes: u64| bytes as f64 / (edges * EDGE).max(1) as f64;
+        let rate = |count: u64| count as f64 / sum.seconds;
+        let figures = Figures::default()
+            .with("edges_per_s", rate(edges))
+            .with("iops", rate(sum.commands))
+            .with("bytes_per_s", rate(sum.bytes))
+            .with("levels", self.levels.len() as f64)
+            .with("commands", sum.commands as f64)
+            .with("read_amplification", per_edge(sum.bytes))
+            .with("expected_commands", sum.listed.0 as f64)
+            .with("expected_read_amplification", per_edge(sum.listed.1));
+        lab.row(name, figures);
+        Ok(())
     }
-    let figures = Figures::default()
-        .with("edges_per_s", edges as f64 / time)
-        .with("iops", commands as f64 / time)
-        .with("bytes_per_s", bytes as f64 / time)
-        .with("levels", levels.len() as f64)
-        .with("commands", commands as f64)
-        .with("read_amplification", bytes as f64 / (edges * EDGE).max(1) as f64);
-    lab.row(name, figures);
-    Ok(())
+
+    /// Reads a level. False: there is no row.
+    fn level(
+        &self,
+        lab: &mut Lab<'_>,
+        name: &str,
+        (level, page): (&[u32], Option<u64>),
+        sum: &mut Sum,
+    ) -> Result<bool, RunError> {
+        let mut requests = Requests::on(lab, lab.ssd)?;
+        let wrong = page.filter(|page| *page == 0 || !page.is_multiple_of(requests.block)).map(|page| {
+            format!("{page} bytes: must be a multiple of the block size, {} bytes", requests.block)
+        });
+        if wrong.is_none() {
+            ask(&mut requests, &self.graph, level, page);
+        }
+        if let Some(reason) = wrong.or_else(|| refusal(&requests)) {
+            lab.skip(name, reason);
+            return Ok(false);
+        }
+        if requests.commands == 0 {
+            return Ok(true);
+        }
+        sum.listed = (sum.listed.0 + requests.commands, sum.listed.1 + requests.bytes);
+        let options = requests.options(lab, name, ReplayTiming::Asap);
+        let Some(run) = lab.point(name, &options)? else { return Ok(false) };
+        let (commands, bytes) = done(&run);
+        (sum.commands, sum.bytes) = (sum.commands + commands, sum.bytes + bytes);
+        sum.seconds += seconds(&run);
+        Ok(true)
+    }
 }
 
 fn ask(requests: &mut Requests, graph: &Graph, level: &[u32], page: Option<u64>) {

@@ -7,7 +7,7 @@ use rand::RngExt;
 use rand::distr::Distribution;
 use rand_distr::Zipf;
 
-use super::{Requests, play, push, random};
+use super::{Requests, Way, play, push, random};
 use crate::error::RunError;
 use crate::experiment::Lab;
 use crate::size::ByteSize;
@@ -31,17 +31,18 @@ enum Order {
     ByLayer,
 }
 
-/// Runs it: each order of values under each mix.
-pub(in crate::experiment) fn run(lab: &mut Lab<'_>) -> Result<(), RunError> {
+/// Its ways: each order of values under each mix.
+pub(in crate::experiment) fn ways(lab: &Lab<'_>) -> Vec<Way> {
+    let mut ways: Vec<Way> = Vec::new();
     for size in lab.options.sizes.clone() {
         for (order, word) in [(Order::ByToken, "by token"), (Order::ByLayer, "by layer")] {
             for gets in GETS {
                 let name = format!("{word} get={gets}% bs={size}");
-                row(lab, name, order, gets, size)?;
+                ways.push(Box::new(move |lab| row(lab, name.clone(), order, gets, size)));
             }
         }
     }
-    Ok(())
+    ways
 }
 
 fn row(lab: &mut Lab<'_>, name: String, order: Order, gets: u64, size: ByteSize) -> Result<(), RunError> {
@@ -71,6 +72,9 @@ fn row(lab: &mut Lab<'_>, name: String, order: Order, gets: u64, size: ByteSize)
     };
     let mut got = 0;
     for _ in 0..operations {
+        if requests.is_full() {
+            break;
+        }
         let sequence = zipf.sample(&mut random) as u64 - 1;
         if random.random_range(0..100) < gets {
             got += 1;

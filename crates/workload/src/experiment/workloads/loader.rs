@@ -4,7 +4,7 @@
 use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::{Requests, play, push, random, seconds};
+use super::{Requests, Way, play, push, random, refusal, seconds};
 use crate::error::RunError;
 use crate::experiment::Lab;
 use crate::options::ReplayTiming;
@@ -37,30 +37,49 @@ impl Order {
     }
 }
 
-/// Runs it.
-pub(in crate::experiment) fn run(lab: &mut Lab<'_>) -> Result<(), RunError> {
+/// Its ways. The trainer takes what the shuffled order gave at most, and so comes with it.
+pub(in crate::experiment) fn ways(lab: &Lab<'_>) -> Vec<Way> {
+    let mut ways: Vec<Way> = Vec::new();
     for size in lab.options.sizes.clone() {
-        let orders = [
-            (Order::Sequential, "sequential".to_owned()),
-            (Order::Windowed, format!("shuffled within {WINDOW}")),
-            (Order::Shuffled, "shuffled".to_owned()),
-        ];
-        let mut best = None;
-        for (index, (order, word)) in orders.into_iter().enumerate() {
-            let name = format!("{word} bs={size}");
-            let Some(requests) = epochs(lab, &name, order, size, index as u64, 0.0)? else { continue };
-            let figures = play(lab, &name, requests, lab.options.ops * EPOCHS)?;
-            best = figures.as_ref().and_then(|figures| figures.get("ops_per_s"));
-            push(lab, name, figures);
-        }
-        // `best` is that of the last order, which the trainer takes.
+        let windowed = format!("shuffled within {WINDOW} bs={size}");
+        ways.push(Box::new(move |lab| {
+            row(lab, format!("sequential bs={size}"), Order::Sequential, size, 0).map(drop)
+        }));
+        ways.push(Box::new(move |lab| row(lab, windowed.clone(), Order::Windowed, size, 1).map(drop)));
+        ways.push(Box::new(move |lab| shuffled(lab, size)));
+    }
+    ways
+}
+
+fn shuffled(lab: &mut Lab<'_>, size: ByteSize) -> Result<(), RunError> {
+    if let Some(best) = row(lab, format!("shuffled bs={size}"), Order::Shuffled, size, 2)? {
         for taken in TAKEN {
-            if let Some(best) = best {
-                trainer(lab, size, taken, best)?;
-            }
+            trainer(lab, size, taken, best)?;
         }
     }
     Ok(())
+}
+
+/// All epochs as fast as they go: records each second.
+fn row(
+    lab: &mut Lab<'_>,
+    name: String,
+    order: Order,
+    size: ByteSize,
+    number: u64,
+) -> Result<Option<f64>, RunError> {
+    let Some(requests) = epochs(lab, &name, order, size, number, 0.0)? else { return Ok(None) };
+    // The model: a record is whole blocks, read by commands of MDTS at most.
+    let record = requests.whole(size.0);
+    let commands = (record / requests.block).div_ceil(requests.most);
+    let figures = play(lab, &name, requests, lab.options.ops * EPOCHS)?;
+    let figures = figures.map(|figures| {
+        let figures = figures.with("expected_commands_per_op", commands as f64);
+        figures.with("expected_bytes_per_op", record as f64)
+    });
+    let best = figures.as_ref().and_then(|figures| figures.get("ops_per_s"));
+    push(lab, name, figures);
+    Ok(best)
 }
 
 /// The reads of all epochs, `pace` nanoseconds apart.
@@ -82,8 +101,15 @@ fn epochs(
     let mut random = random(lab, row);
     let ids = (0..EPOCHS).flat_map(|_| order.epoch(records, &mut random));
     for (index, id) in ids.enumerate() {
+        if requests.is_full() {
+            break;
+        }
         requests.read(id * record, record, (index as f64 * pace) as u64);
         requests.next_warp();
+    }
+    if let Some(reason) = refusal(&requests) {
+        lab.skip(name, reason);
+        return Ok(None);
     }
     Ok(Some(requests))
 }

@@ -18,19 +18,21 @@ use warpbell::Ssd;
 use warpbell_hw::Lba;
 use warpbell_nvme::NvmOpcode;
 
-use super::{Figures, Lab, figures_of};
+use super::limits::ReadLimits;
+use super::{Figures, Lab, Way, figures_of};
 use crate::error::RunError;
 use crate::job::Limits;
 use crate::options::{BenchOptions, ReplayTiming, Sharing};
 use crate::result::Run;
 use crate::size::ByteSize;
-use crate::trace::{ReplayCommand, SsdReplay};
+use crate::stopwatch::ClockKind;
+use crate::trace::{COMMANDS_MAX, ReplayCommand, SsdReplay};
 
-pub(super) use checkpoint::run as checkpoint;
-pub(super) use graph::run as graph;
-pub(super) use kv::run as kv;
-pub(super) use loader::run as loader;
-pub(super) use vectors::run as vectors;
+pub(super) use checkpoint::ways as checkpoint;
+pub(super) use graph::ways as graph;
+pub(super) use kv::ways as kv;
+pub(super) use loader::ways as loader;
+pub(super) use vectors::ways as vectors;
 
 /// Warps, each on a queue of its own, where the SSD grants so many.
 const WARPS: u16 = 4;
@@ -85,8 +87,16 @@ impl Requests {
         self.commands += self.warps.len() as u64;
     }
 
+    /// Whether it has as many commands as there may be: what is pushed then is not there.
+    fn is_full(&self) -> bool {
+        self.commands >= COMMANDS_MAX
+    }
+
     /// One request, in as many commands as MDTS makes of it.
     fn push(&mut self, opcode: u8, offset: u64, bytes: u64, at_ns: u64) {
+        if self.is_full() {
+            return;
+        }
         let (mut lba, end) = (offset / self.block, (offset + bytes).div_ceil(self.block));
         let list = &mut self.warps[self.next];
         while lba < end {
@@ -125,24 +135,42 @@ impl Requests {
     }
 }
 
-/// Submits it all on the first SSD, and adds a row: rate, latency of single commands, and what `operations` operations
-/// took.
+/// Why there are too many requests, if so.
+fn refusal(requests: &Requests) -> Option<String> {
+    let reason = || format!("{COMMANDS_MAX} commands or more: choose a smaller --ops");
+    requests.is_full().then(reason)
+}
+
+/// Commands of a run that have completed, and the bytes that they have moved: of the run, and not of the list.
+fn done(run: &Run) -> (u64, u64) {
+    (run.total.ios + run.flushes.unwrap_or(0), run.total.bytes)
+}
+
+/// Submits it all on the first SSD: rate, latency of single commands, and what `operations` operations took.
 fn play(
     lab: &mut Lab<'_>,
     name: &str,
     requests: Requests,
     operations: u64,
 ) -> Result<Option<Figures>, RunError> {
-    let (commands, bytes) = (requests.commands as f64, requests.bytes as f64);
+    if let Some(reason) = refusal(&requests) {
+        lab.skip(name, reason);
+        return Ok(None);
+    }
     let options = requests.options(lab, name, ReplayTiming::Asap);
     let Some(run) = lab.point(name, &options)? else { return Ok(None) };
-    let operations = operations as f64;
+    let (commands, bytes) = done(&run);
+    let (commands, bytes, operations) = (commands as f64, bytes as f64, operations as f64);
     let figures = Figures::default()
         .with("ops_per_s", operations / seconds(&run))
         .merged(figures_of(&run))
         .with("commands_per_op", commands / operations)
         .with("bytes_per_op", bytes / operations);
-    Ok(Some(figures))
+    // The model of reads in virtual time: as many as their bytes let the way to the client have.
+    let modelled = run.clock == ClockKind::Virtual && run.write.ios == 0 && commands > 0.0;
+    let limits = modelled.then(|| lab.read_limits((bytes / commands) as u64)).flatten();
+    let rate = limits.and_then(ReadLimits::by_link).map(|iops| iops * operations / commands);
+    Ok(Some(figures.with_counted("expected_ops_per_s", rate)))
 }
 
 fn seconds(run: &Run) -> f64 {
@@ -157,5 +185,24 @@ fn random(lab: &Lab<'_>, row: u64) -> Xoshiro256PlusPlus {
 fn push(lab: &mut Lab<'_>, name: String, figures: Option<Figures>) {
     if let Some(figures) = figures {
         lab.row(name, figures);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_ends_where_memory_would() {
+        let warps = vec![Vec::new(); 2];
+        let commands = COMMANDS_MAX - 1;
+        let mut requests =
+            Requests { block: 512, blocks: 1 << 20, most: 8, warps, next: 0, commands, bytes: 0 };
+        assert!(refusal(&requests).is_none());
+        requests.read(0, 8192, 0);
+        assert_eq!((requests.commands, requests.warps[0].len()), (COMMANDS_MAX + 1, 2), "a request is whole");
+        requests.read(0, 4096, 0);
+        assert_eq!(requests.warps[0].len(), 2, "none more");
+        assert_eq!(refusal(&requests).unwrap(), "67108864 commands or more: choose a smaller --ops");
     }
 }

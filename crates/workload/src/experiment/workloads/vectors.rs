@@ -1,7 +1,7 @@
 //! `vectors`: nearest neighbours whose vectors lie on the SSD: rows gathered one by one, as graphs of neighbours ask for
 //! them, and whole clusters, as inverted files do. Rows and clusters are drawn by Zipf's law.
 
-use super::{Requests, play, push, random};
+use super::{Requests, Way, play, push, random};
 use crate::distribution::Ranks;
 use crate::error::RunError;
 use crate::experiment::Lab;
@@ -15,15 +15,17 @@ const CLUSTER: u64 = 256;
 const PROBES: [u64; 2] = [1, 8];
 const SKEW: f64 = 0.8;
 
-/// Runs it; `--bs` are the bytes of a vector.
-pub(in crate::experiment) fn run(lab: &mut Lab<'_>) -> Result<(), RunError> {
+/// Its ways; `--bs` are the bytes of a vector.
+pub(in crate::experiment) fn ways(lab: &Lab<'_>) -> Vec<Way> {
+    let mut ways: Vec<Way> = Vec::new();
     for size in lab.options.sizes.clone() {
-        row(lab, format!("rows={GATHERED} bs={size}"), size, GATHERED, 1)?;
+        ways.push(Box::new(move |lab| row(lab, format!("rows={GATHERED} bs={size}"), size, GATHERED, 1)));
         for probes in PROBES {
-            row(lab, format!("clusters={probes} bs={size}"), size, probes, CLUSTER)?;
+            let name = format!("clusters={probes} bs={size}");
+            ways.push(Box::new(move |lab| row(lab, name.clone(), size, probes, CLUSTER)));
         }
     }
-    Ok(())
+    ways
 }
 
 /// Each query reads `reads` runs of so many vectors.
@@ -42,18 +44,29 @@ fn row(lab: &mut Lab<'_>, name: String, size: ByteSize, reads: u64, vectors: u64
     // As many reads in each row, within one query.
     let queries = (lab.options.ops / reads).max(1);
     let mut random = random(lab, reads);
+    let (block, most) = (requests.block, requests.most);
+    let (mut blocks, mut commands) = (0, 0);
     for _ in 0..queries {
+        if requests.is_full() {
+            break;
+        }
         for _ in 0..reads {
             let place = ranks.draw(&mut random);
             requests.read(place * bytes, bytes, 0);
+            // The model: the blocks that it lies in, in commands of MDTS at most.
+            let whole = ((place + 1) * bytes).div_ceil(block) - place * bytes / block;
+            (blocks, commands) = (blocks + whole, commands + whole.div_ceil(most));
         }
         requests.next_warp();
     }
     let useful = (bytes * reads) as f64;
+    let of_query = |count: u64| count as f64 / queries as f64;
     let figures = play(lab, &name, requests, queries)?;
     let figures = figures.map(|figures| {
         let read = figures.get("bytes_per_op").unwrap_or(0.0);
-        figures.with("read_amplification", read / useful)
+        let figures = figures.with("read_amplification", read / useful);
+        let figures = figures.with("expected_commands_per_op", of_query(commands));
+        figures.with("expected_read_amplification", of_query(blocks * block) / useful)
     });
     push(lab, name, figures);
     Ok(())

@@ -10,9 +10,6 @@ use warpbell_workload::{
 use crate::exit::Ending;
 use crate::render;
 
-/// How models begin of the controllers that a virtual machine emulates.
-const EMULATED: &str = "QEMU";
-
 /// One result: of a file, or of one SSD in it.
 pub struct Source {
     /// How pictures call it: a letter.
@@ -79,8 +76,8 @@ impl Source {
         let model = &self.report.device.model;
         if !submitter || self.report.data_path.controller != "pcie" {
             Some(self.banner())
-        } else if model.starts_with(EMULATED) {
-            Some(format!("its controller is emulated: {model}"))
+        } else if render::is_emulated(model) {
+            Some(render::emulated(model))
         } else {
             None
         }

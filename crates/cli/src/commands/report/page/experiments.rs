@@ -5,15 +5,14 @@ use std::path::Path;
 
 use warpbell_plan::chart::{ChartAxis, Figure, RowMark, Rows, STYLES, bar_swatch, si, swatch};
 use warpbell_plan::escaped;
-use warpbell_workload::{ClockKind, ExperimentReport, LatencyHistogram, Row};
+use warpbell_workload::{ClockKind, DeviceReport, ExperimentReport, LatencyHistogram, PathReport, Row};
 
 use super::body::{Body, Layout};
 use super::data;
 use super::pictures::{cumulated, parts};
 use super::tables::{VIRTUAL, described, made, table};
-use crate::commands::experiment::{cell, heading, host_only};
+use crate::commands::experiment::{banners, cell, heading};
 use crate::exit::Ending;
-use crate::render;
 
 /// What one file says of an experiment.
 pub struct Found {
@@ -62,23 +61,27 @@ impl Found {
     /// What its figures are not.
     pub fn banners(&self) -> Vec<String> {
         let report = &self.report;
-        let target =
-            render::banner(&report.target, &report.device.kind, host_only(&report.experiment, report.api));
         let clock = match report.clock {
             ClockKind::Virtual => VIRTUAL,
             ClockKind::Monotonic => "",
         };
         let partial = if report.partial { "partial: ended before its last row" } else { "" };
-        [&target, clock, partial].into_iter().filter(|text| !text.is_empty()).map(str::to_owned).collect()
+        let others = [clock, partial].into_iter().filter(|text| !text.is_empty()).map(str::to_owned);
+        banners(report).into_iter().chain(others).collect()
     }
 
     fn card(&self) -> String {
-        let (report, device) = (&self.report, &self.report.device);
-        let mut entries = vec![
-            ("device", format!("{}, {} {}", device.name, device.model, device.serial)),
-            ("in flight", report.iodepth.to_string()),
-            ("repeats", report.repeats.to_string()),
-        ];
+        let report = &self.report;
+        let device = |device: &DeviceReport| {
+            ("device", format!("{}, {} {}", device.name, device.model, device.serial))
+        };
+        let mut entries: Vec<_> = report.devices().iter().map(device).collect();
+        let commit = report.origin.as_ref().and_then(|origin| origin.commit.as_deref()).unwrap_or("not said");
+        let version = if report.warpbell.is_empty() { "of a version not said" } else { &report.warpbell };
+        entries.push(("program", format!("warpbell {version}, commit {commit}")));
+        entries.push(("target", report.target.clone()));
+        entries.extend(report.data_paths.iter().map(|path| ("data path", way(path))));
+        entries.extend([("in flight", report.iodepth.to_string()), ("repeats", report.repeats.to_string())]);
         entries.extend(made(report.origin.as_ref()));
         described(&self.name, &entries)
     }
@@ -218,6 +221,12 @@ impl Found {
         let rows: Vec<Vec<String>> = all.map(|one| vec![escaped(&one.point), escaped(&one.reason)]).collect();
         if rows.is_empty() { String::new() } else { table("left", &["way", "why not"], &rows) }
     }
+}
+
+/// Where rings and data of an SSD lie, and how doorbells reach it.
+fn way(path: &PathReport) -> String {
+    let route = path.route.as_ref().map(|route| format!(", route {route}")).unwrap_or_default();
+    format!("rings {}, data {}, {}, {}{route}", path.rings, path.data, path.ordering, path.descriptors)
 }
 
 /// A figure that can be drawn.
