@@ -13,7 +13,7 @@ use crate::context::Fault;
 use crate::image::Refusal;
 use crate::kernel::Shape;
 use crate::log;
-use crate::memory::Reach;
+use crate::memory::{FRESH, Reach};
 #[cfg(feature = "defects")]
 use crate::mutate::mutated;
 use crate::options::Options;
@@ -116,6 +116,7 @@ impl Memory for Reached {
         let range = self.0.range(address)?;
         // SAFETY: the driver's contract: what was allocated or registered stays mapped while kernels run, for its client
         // waits for them before it takes it away; all that the driver itself does there is copies of bytes.
-        Some(unsafe { Region::new(range.start, range.end, range.io) })
+        let region = unsafe { Region::new(range.start, range.end, range.io) };
+        Some(if range.fresh { region.fresh(FRESH) } else { region })
     }
 }
