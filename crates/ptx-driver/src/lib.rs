@@ -13,7 +13,7 @@
 //! | `memory` | device memory, registered host memory, what kernels reach |
 //! | `stream`, `kernel`, `machine` | work in order, events, kernels on the CPU executor or the PTX machine |
 //! | `gdrdrv` | the kernel module of GDRCopy, for `tests/fake-gdrdrv` |
-//! | `image`, `ptx`, `cubin` | what a module contains |
+//! | `image`, `cubin` | what a module contains |
 //! | `mutate` | defects that are put into PTX, for tests of the PTX machine |
 //! | `log`, `options`, `code` | what was done wrong, what a test asks for, results |
 
@@ -31,7 +31,6 @@ mod memory;
 #[cfg(feature = "defects")]
 mod mutate;
 mod options;
-mod ptx;
 mod stream;
 
 pub use driver::for_users;

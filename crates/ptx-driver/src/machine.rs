@@ -2,33 +2,40 @@
 #![expect(unsafe_code, reason = "vouches for the memory that a driver's kernels reach")]
 //! Launches on the PTX machine: what a module says runs, with all checks.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use warpbell_ptx::{Check, Error, Gpu, Launch, Memory, Module, Region};
+use warpbell_ptx::{Check, Error, Gpu, Launch, Memory, Module, Region, Source};
 
 use crate::code::Code;
 use crate::context::Fault;
 use crate::image::Refusal;
 use crate::kernel::Shape;
 use crate::log;
-use crate::memory::Reach;
+use crate::memory::{FRESH, Reach};
 #[cfg(feature = "defects")]
 use crate::mutate::mutated;
 use crate::options::Options;
 
-/// Reads a module for the machine.
-pub(crate) fn load(bytes: &[u8], mutate: Option<&str>) -> Result<Arc<Module>, Refusal> {
+/// A module's text, with the defect that is asked for.
+pub(crate) fn text<'a>(bytes: &'a [u8], mutate: Option<&str>) -> Result<Cow<'a, str>, Refusal> {
     let text = std::str::from_utf8(bytes);
-    let text = text.map_err(|_| {
-        Refusal(Code::NO_BINARY_FOR_GPU, "the PTX machine runs PTX, not machine code".to_owned())
-    })?;
-    let text = match mutate {
-        Some(name) => mutated(text, name).map_err(|error| Refusal(Code::INVALID_PTX, error))?,
-        None => text.to_owned(),
-    };
-    let module = Module::load("module.ptx", &text);
-    module.map(Arc::new).map_err(|error| Refusal(Code::INVALID_PTX, error.to_string()))
+    let text = text.map_err(|error| Refusal(Code::INVALID_IMAGE, error.to_string()))?;
+    match mutate {
+        Some(name) => mutated(text, name).map(Cow::Owned).map_err(|error| Refusal(Code::INVALID_PTX, error)),
+        None => Ok(Cow::Borrowed(text)),
+    }
+}
+
+/// Reads PTX: what messages call it.
+pub(crate) fn read(text: &str) -> Result<Source<'_>, Refusal> {
+    Source::read("module.ptx", text).map_err(|error| Refusal(Code::INVALID_PTX, error.to_string()))
+}
+
+/// Makes a module of it for the machine.
+pub(crate) fn module(source: &Source<'_>) -> Result<Arc<Module>, Refusal> {
+    source.decode().map(Arc::new).map_err(|error| Refusal(Code::INVALID_PTX, error.to_string()))
 }
 
 #[cfg(not(feature = "defects"))]
@@ -109,6 +116,7 @@ impl Memory for Reached {
         let range = self.0.range(address)?;
         // SAFETY: the driver's contract: what was allocated or registered stays mapped while kernels run, for its client
         // waits for them before it takes it away; all that the driver itself does there is copies of bytes.
-        Some(unsafe { Region::new(range.start, range.end, range.io) })
+        let region = unsafe { Region::new(range.start, range.end, range.io) };
+        Some(if range.fresh { region.fresh(FRESH) } else { region })
     }
 }

@@ -11,7 +11,7 @@ pub const USERS: &str = "WARPBELL_PTX";
 /// The other place for their options: behind the colon of the target's name.
 pub(crate) const TARGET: &str = "target ptx";
 /// Their keys.
-const OF_USERS: [&str; 6] = ["capability", "multiprocessors", "memory", "bar", "weak", "races"];
+const OF_USERS: [&str; 7] = ["capability", "multiprocessors", "memory", "bar", "weak", "races", "init"];
 /// The most memory of a device: the addresses of all are 1 TiB, which are not used again.
 const MOST_MEMORY: u64 = 256 << 30;
 
@@ -99,6 +99,8 @@ pub(crate) struct Options {
     pub(crate) weak: Option<u64>,
     /// `races=yes`, with `execute=ptx`: accesses that nothing orders are found; on one worker, at a fifth to 0.6 of its speed.
     pub(crate) races: bool,
+    /// `init=yes`, with `execute=ptx`: reads of device memory that nothing was written to are found.
+    pub(crate) init: bool,
     /// `modules=PATH`: the CPU's code of kernels that are not built in: a shared object, or a folder of them.
     pub(crate) modules: Option<PathBuf>,
 }
@@ -131,6 +133,7 @@ impl Default for Options {
             mutate: None,
             weak: None,
             races: false,
+            init: false,
             modules: None,
         }
     }
@@ -165,6 +168,7 @@ impl Options {
             number("bar", self.bar, plain.bar),
             self.weak.map(|seed| format!("weak={seed}")),
             self.races.then(|| "races=yes".to_owned()),
+            self.init.then(|| "init=yes".to_owned()),
         ];
         all.into_iter().flatten().collect()
     }
@@ -197,9 +201,11 @@ impl Options {
             once(&mut given, key, item).map_err(|why| format!("{VARIABLE}: {why}"))?;
             options.set(key, value).ok_or_else(|| format!("{VARIABLE}: {item}: not understood"))?;
         }
-        let of_ptx = options.weak.is_some() || options.mutate.is_some() || options.races;
+        let of_ptx = options.weak.is_some() || options.mutate.is_some() || options.races || options.init;
         if of_ptx && options.execute != Execute::Ptx {
-            return Err(format!("{VARIABLE}: weak, races and mutate are of execute=ptx, which is missing"));
+            return Err(format!(
+                "{VARIABLE}: weak, races, init and mutate are of execute=ptx, which is missing"
+            ));
         }
         Ok(options)
     }
@@ -229,6 +235,7 @@ impl Options {
             "execute" => self.execute = execute(value)?,
             "weak" => self.weak = Some(value.parse().ok()?),
             "races" => self.races = yes(value)?,
+            "init" => self.init = yes(value)?,
             "mutate" => self.mutate = Some(value.to_owned()),
             "modules" => self.modules = Some(value.into()),
             _ => return None,
@@ -253,7 +260,7 @@ fn limit(key: &str) -> &'static str {
         "multiprocessors" => "must be a number from 1",
         "memory" => "must be a size from 1 to 256g, such as 1g",
         "bar" => "must be a size, such as 256m",
-        "races" => "must be yes or no",
+        "races" | "init" => "must be yes or no",
         _ => "must be the number of a seed",
     }
 }
@@ -352,11 +359,14 @@ mod tests {
         let told = ["multiprocessors=4", "memory=2147483648", "bar=67108864"];
         assert_eq!(options.told(), told);
         assert!(Options::of_users("", "capability=8.0").unwrap().told().is_empty());
-        assert_eq!(Options::of_users("races=yes", "weak=7").unwrap().told(), ["weak=7", "races=yes"]);
+        assert_eq!(
+            Options::of_users("races=yes,init=yes", "weak=7").unwrap().told(),
+            ["weak=7", "races=yes", "init=yes"]
+        );
         assert_eq!(Options::of_users("weak=x", "").unwrap_err().0, TARGET);
         assert_eq!(Options::of_users("weak=7", "weak=x").unwrap_err().0, USERS);
         for (wrong, limit) in [
-            ("mutate=x", "one of capability, multiprocessors, memory, bar, weak, races"),
+            ("mutate=x", "one of capability, multiprocessors, memory, bar, weak, races, init"),
             ("weak", "expected KEY=VALUE"),
             ("capability=75", "such as 9.0"),
             ("capability=7.0", "7.5 to 12.1"),
@@ -368,6 +378,7 @@ mod tests {
             ("bar=99999999999g", "such as 256m"),
             ("weak=few", "seed"),
             ("races=maybe", "yes or no"),
+            ("init=1", "yes or no"),
             ("weak=1,weak=2", "weak=2: weak was given before"),
         ] {
             let (place, error) = Options::of_users("", wrong).unwrap_err();

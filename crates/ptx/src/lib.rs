@@ -14,8 +14,10 @@ mod error;
 mod machine;
 mod module;
 mod program;
+mod source;
 mod text;
 
 pub use error::{Check, Error, Finding, Line};
 pub use machine::{Gpu, Launch, Memory, Ran, Region};
 pub use module::{Entry, Module};
+pub use source::{Kernel, Source};

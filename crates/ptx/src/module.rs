@@ -1,9 +1,11 @@
 //! A module: its functions, and memory for its variables.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Error;
+use crate::Source;
 use crate::program::{Function, Op, Shared, decode};
 use crate::text::{self, Operand, Space, Unit, Variable};
 
@@ -58,14 +60,14 @@ impl Module {
     ///
     /// [`Error::Syntax`] and [`Error::Unknown`], with the line of the text, and of the source where `-lineinfo` gave it.
     pub fn load(name: &str, text: &str) -> Result<Module, Error> {
-        Module::read(name, text).map_err(|error| error.of_text(text))
+        Source::read(name, text)?.decode()
     }
 
-    fn read(name: &str, text: &str) -> Result<Module, Error> {
-        let unit = text::parse(name, text)?;
+    pub(crate) fn of(source: &Source<'_>) -> Result<Module, Error> {
+        let Source { name, text, unit } = source;
         let mut layout = Layout::default();
         // What the launch adds lies behind all that has a size.
-        let (open, sized): (Vec<_>, Vec<_>) = variables(&unit).partition(|variable| variable.open);
+        let (open, sized): (Vec<_>, Vec<_>) = variables(unit).partition(|variable| variable.open);
         for variable in sized.into_iter().chain(open) {
             layout.place(variable);
         }
@@ -74,30 +76,35 @@ impl Module {
         for (space, at) in layout.of.values_mut() {
             *at += if *space == Space::Shared { 0 } else { begin };
         }
-        for variable in variables(&unit) {
+        for variable in variables(unit) {
             initialize(name, variable, &layout, &memory[words.clone()])?;
         }
         let bodies = unit.functions.iter().filter(|function| function.body.is_some());
         let functions =
-            bodies.clone().enumerate().map(|(at, function)| (function.name.as_str(), (at as u32, function)));
-        let shared = Shared { file: name, variables: layout.of, functions: functions.collect() };
+            bodies.clone().enumerate().map(|(at, function)| (function.name, (at as u32, function)));
+        let shared = Shared {
+            file: name,
+            variables: layout.of,
+            functions: functions.collect(),
+            opcodes: RefCell::default(),
+        };
         let functions =
             bodies.map(|function| decode(&shared, function)).collect::<Result<Vec<_>, Error>>()?;
-        let globals = variables(&unit).filter(|variable| variable.space != Space::Shared);
+        let globals = variables(unit).filter(|variable| variable.space != Space::Shared);
         let globals =
-            globals.map(|of| (of.name.clone(), (shared.variables[of.name.as_str()].1, of.bytes))).collect();
+            globals.map(|of| (of.name.to_owned(), (shared.variables[of.name].1, of.bytes))).collect();
         let has =
             |what: fn(&Op) -> bool| functions.iter().flat_map(|of| &of.steps).any(|step| what(&step.op));
         Ok(Module {
             loads_constant: has(|op| matches!(op, Op::Load { access, .. } if access.read_only)),
             copies_bulk: has(|op| matches!(op, Op::Copy(copy) if copy.bulk)),
-            name: name.to_owned(),
-            text: text.to_owned(),
+            name: (*name).to_owned(),
+            text: (*text).to_owned(),
             entries: entries(&shared),
             required: unit
                 .functions
                 .iter()
-                .filter_map(|of| Some((of.name.clone(), of.required_block?)))
+                .filter_map(|of| Some((of.name.to_owned(), of.required_block?)))
                 .collect(),
             functions,
             globals,
@@ -105,7 +112,7 @@ impl Module {
             words,
             shared_bytes: layout.shared_bytes as u32,
             arch: unit.arch,
-            files: unit.files,
+            files: unit.files.clone(),
         })
     }
 
@@ -151,13 +158,13 @@ impl Module {
 }
 
 /// Those of the module and those that functions declare outside of their frames.
-fn variables(unit: &Unit) -> impl Iterator<Item = &Variable> {
+fn variables<'b, 'a>(unit: &'b Unit<'a>) -> impl Iterator<Item = &'b Variable<'a>> {
     let inside = unit.functions.iter().flat_map(|function| function.body.iter().flatten());
     let inside = inside.filter_map(|item| match item {
         text::Item::Variable(variable) => Some(variable),
         _ => None,
     });
-    let in_frame = |variable: &&Variable| matches!(variable.space, Space::Local | Space::Param);
+    let in_frame = |variable: &&Variable<'_>| matches!(variable.space, Space::Local | Space::Param);
     unit.variables.iter().chain(inside).filter(move |variable| !in_frame(variable))
 }
 
@@ -173,9 +180,9 @@ impl<'a> Layout<'a> {
         (memory, first..first + count)
     }
 
-    fn place(&mut self, variable: &'a Variable) {
+    fn place(&mut self, variable: &Variable<'a>) {
         // A declaration and its definition are one.
-        if self.of.contains_key(variable.name.as_str()) {
+        if self.of.contains_key(variable.name) {
             return;
         }
         let shared = variable.space == Space::Shared;
@@ -186,13 +193,13 @@ impl<'a> Layout<'a> {
             self.align = self.align.max(variable.align);
         }
         let space = if shared { Space::Shared } else { Space::Global };
-        self.of.insert(&variable.name, (space, at));
+        self.of.insert(variable.name, (space, at));
     }
 }
 
 fn initialize(
     file: &str,
-    variable: &Variable,
+    variable: &Variable<'_>,
     layout: &Layout<'_>,
     memory: &[AtomicU64],
 ) -> Result<(), Error> {
@@ -200,7 +207,7 @@ fn initialize(
     for (number, value) in variable.initial.iter().enumerate() {
         let value = match value {
             Operand::Integer(value) | Operand::Float(value) => *value,
-            Operand::Name(name) => match layout.of.get(name.as_str()) {
+            Operand::Name(name) => match layout.of.get(name) {
                 Some((_, address)) => *address,
                 None => {
                     return Err(Error::unknown(
@@ -218,7 +225,7 @@ fn initialize(
                 ));
             }
         };
-        let at = layout.of[variable.name.as_str()].1 - begin + number as u64 * variable.element;
+        let at = layout.of[variable.name].1 - begin + number as u64 * variable.element;
         let (word, shift) = ((at / 8) as usize, at % 8 * 8);
         let kept = if variable.element >= 8 { value } else { value & ((1 << (variable.element * 8)) - 1) };
         memory[word].fetch_or(kept << shift, Ordering::Relaxed);
@@ -228,16 +235,20 @@ fn initialize(
 
 fn entries(shared: &Shared<'_>) -> HashMap<String, (u32, Entry)> {
     let kernels = shared.functions.values().filter(|(_, function)| function.kernel);
-    let entry = |(number, function): &(u32, &text::Function)| {
-        let mut at = 0;
-        let parameter = |variable: &Variable| {
-            let offset = u64::next_multiple_of(at, variable.align);
-            at = offset + variable.bytes;
-            (offset as u32, variable.bytes as u32)
-        };
-        let parameters = function.parameters.iter().map(parameter).collect();
-        let entry = Entry { parameters, most_threads: function.most_threads.unwrap_or(1024) };
-        (function.name.clone(), (*number, entry))
+    let entry = |(number, function): &(u32, &text::Function<'_>)| {
+        (function.name.to_owned(), (*number, entry_of(function)))
     };
     kernels.map(entry).collect()
+}
+
+/// What a launch has to know of a kernel.
+pub(crate) fn entry_of(kernel: &text::Function<'_>) -> Entry {
+    let mut at = 0;
+    let parameter = |variable: &Variable<'_>| {
+        let offset = u64::next_multiple_of(at, variable.align);
+        at = offset + variable.bytes;
+        (offset as u32, variable.bytes as u32)
+    };
+    let parameters = kernel.parameters.iter().map(parameter).collect();
+    Entry { parameters, most_threads: kernel.most_threads.unwrap_or(1024) }
 }

@@ -15,7 +15,7 @@ use crate::driver::{driver, misuse};
 use crate::image::{self, Refusal};
 use crate::kernel::{Function, Module};
 use crate::machine;
-use crate::options::Execute;
+use crate::options::{Execute, Options};
 
 const ERROR_LOG: c_uint = 5;
 const ERROR_LOG_SIZE: c_uint = 6;
@@ -73,13 +73,28 @@ fn function(context: &Context, handle: u64) -> Result<Arc<Function>> {
 /// Loads a module, and says what the compiler's log says.
 fn load(bytes: &[u8]) -> std::result::Result<Module, Refusal> {
     let options = &driver().map_err(|code| Refusal(code, String::new()))?.options;
-    let entries = image::load(bytes, options.capability, options.driver.max(0) as u32);
+    let loaded =
+        if bytes.starts_with(b"\x7fELF") { machine_code(bytes, options) } else { ptx(bytes, options) };
     // Users have no ptxas, and need not be told of one.
     let plain = |Refusal(code, text): Refusal| Refusal(code, text.replace("ptxas fatal: ", ""));
-    let entries = if options.users { entries.map_err(plain) } else { entries }?;
-    let ptx = (options.execute == Execute::Ptx)
-        .then(|| machine::load(bytes, options.mutate.as_deref()))
-        .transpose()?;
+    if options.users { loaded.map_err(plain) } else { loaded }
+}
+
+fn machine_code(bytes: &[u8], options: &Options) -> std::result::Result<Module, Refusal> {
+    let entries = image::of_cubin(bytes, options.capability, options.driver.max(0) as u32)?;
+    if options.execute == Execute::Ptx {
+        let why = "the PTX machine runs PTX, not machine code".to_owned();
+        return Err(Refusal(Code::NO_BINARY_FOR_GPU, why));
+    }
+    Ok(Module { entries, ptx: None, functions: Mutex::default() })
+}
+
+/// Its text is read once: for what a driver says of it, and for the machine.
+fn ptx(bytes: &[u8], options: &Options) -> std::result::Result<Module, Refusal> {
+    let text = machine::text(bytes, options.mutate.as_deref())?;
+    let source = machine::read(&text)?;
+    let entries = image::of_ptx(&source, options.capability, options.driver.max(0) as u32)?;
+    let ptx = (options.execute == Execute::Ptx).then(|| machine::module(&source)).transpose()?;
     Ok(Module { entries, ptx, functions: Mutex::default() })
 }
 

@@ -68,6 +68,14 @@ impl Arena {
         Ok(())
     }
 
+    /// Sets words of 8 bytes of memory that was put there just now, each by its address.
+    pub(crate) fn fill_words(&self, at: u64, count: u64, word: impl Fn(u64) -> u64) {
+        for at in (0..count).map(|index| at + index * 8) {
+            // SAFETY: `back` mapped it writable, and its owner does not have the address yet.
+            unsafe { pointer(at).cast::<u64>().write(word(at)) };
+        }
+    }
+
     /// Takes the memory away again: a later access faults.
     pub(crate) fn clear(&self, at: u64, len: u64) -> io::Result<()> {
         let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;

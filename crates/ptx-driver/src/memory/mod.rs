@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 
 use parking_lot::Mutex;
+use warpbell_ptx::Region;
 
 use arena::Arena;
 pub(crate) use arena::{PAGE, bytes, copy, fill};
@@ -22,6 +23,9 @@ use crate::options::{DmaBuf, Options};
 
 /// Where the first byte of an allocation lies in its pages: cuda.h promises no alignment to pages, so there is none.
 const LEAD: u64 = 512;
+
+/// For what words of fresh memory hold: `Region::unwritten` of it.
+pub(crate) const FRESH: u64 = 0x1517;
 
 pub(crate) struct Memory {
     options: Options,
@@ -86,7 +90,12 @@ impl Memory {
         let address = start + LEAD;
         let allocation = Allocation { device, len, mapping: (start, size), exports: Vec::new() };
         state.allocations.insert(address, allocation);
-        self.reach.add(address, len, false);
+        if self.options.init {
+            state.arena.fill_words(address, len / 8, |word| Region::unwritten(FRESH, word));
+            self.reach.add_fresh(address, len);
+        } else {
+            self.reach.add(address, len, false);
+        }
         Ok(address)
     }
 

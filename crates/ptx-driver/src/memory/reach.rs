@@ -14,11 +14,18 @@ pub(crate) struct Range {
     pub(crate) end: u64,
     /// Registered as I/O memory, or the soft controller's doorbells.
     pub(crate) io: bool,
+    /// It began with what `fill_unwritten` put there.
+    pub(crate) fresh: bool,
 }
 
 impl Reach {
     pub(super) fn add(&self, start: u64, len: u64, io: bool) {
-        self.0.write().insert(start, Range { start, end: start + len, io });
+        self.0.write().insert(start, Range { start, end: start + len, io, fresh: false });
+    }
+
+    /// The same of memory that was allocated, and that nothing was written to.
+    pub(super) fn add_fresh(&self, start: u64, len: u64) {
+        self.0.write().insert(start, Range { start, end: start + len, io: false, fresh: true });
     }
 
     pub(super) fn remove(&self, start: u64) {
@@ -50,7 +57,7 @@ mod tests {
         assert!(reach.has(0x1000, 0x100) && reach.has(0x10ff, 1) && reach.has(0x1100, 4));
         assert!(!reach.has(0x10f0, 0x20), "two neighbours are two objects");
         assert!(!reach.has(0xfff, 1) && !reach.has(0x1200, 1) && !reach.has(0x1000, u64::MAX));
-        assert_eq!(reach.range(0x11ff), Some(Range { start: 0x1100, end: 0x1200, io: true }));
+        assert_eq!(reach.range(0x11ff), Some(Range { start: 0x1100, end: 0x1200, io: true, fresh: false }));
         assert_eq!(reach.range(0x1200), None);
         reach.remove(0x1000);
         assert!(!reach.has(0x1000, 1));

@@ -13,8 +13,9 @@ use super::real::Region;
 use super::weak;
 use crate::error::{Check, Finding, Line};
 
-/// Instructions of a turn, at most, as a power of two.
-const TURN: u32 = 6;
+/// Instructions of a turn, at most, as a power of two: where memory is strong, and where turns are to be short.
+const TURN: u32 = 8;
+const SHORT_TURN: u32 = 6;
 /// Groups of lanes that a deadlock tells of, at most.
 const TOLD: usize = 6;
 /// Regions that a block remembers.
@@ -33,6 +34,8 @@ pub(super) struct Common<'a> {
     /// What the block keeps of memory, where that is weak.
     pub(super) weak: weak::Block,
     pub(super) instructions: u64,
+    /// Memory is as strong as the host's, and neither races nor loads by `.nc` are looked at.
+    pub(super) is_plain: bool,
     /// The number of its first thread among all of the GPU, where races are looked for.
     pub(super) first_slot: u32,
 }
@@ -65,6 +68,7 @@ impl<'a> Block<'a> {
             regions: [Region::of_module(run.module.memory()); REGIONS],
             weak: weak::Block::default(),
             instructions: 0,
+            is_plain: run.weak.is_none() && run.races.is_none() && run.constant.is_none(),
             first_slot: run.races.map_or(0, |races| races.lock().enter(threads)),
         };
         Block { lanes: (0..threads).map(lane).collect(), common }
@@ -74,13 +78,15 @@ impl<'a> Block<'a> {
     pub(super) fn pass(&mut self, random: &mut Xoshiro256PlusPlus) -> Result<Pass, Box<Finding>> {
         let count = self.lanes.len();
         let (first, mut ran) = (random.random_range(0..count), false);
+        let run = self.common.run;
+        let longest = if run.weak.is_some() || run.races.is_some() { SHORT_TURN } else { TURN };
         for at in (first..count).chain(0..first) {
             self.common.weak_time(&mut self.lanes[at]);
             if !matches!(self.lanes[at].state, State::Ready) {
                 continue;
             }
             ran = true;
-            let most = 1 << random.random_range(0..=TURN);
+            let most = 1 << random.random_range(0..=longest);
             let turn = random.random_range(1..=most);
             if self.common.run(&mut self.lanes[at], turn)? == Pause::Waits {
                 self.waits(at)?;

@@ -4,9 +4,9 @@ use std::sync::atomic::{Ordering, fence};
 
 use super::block::Common;
 use super::lane::{Arrival, Lane, State};
-use super::space::{Place, address};
+use super::space::{Place, address, order_of_load, order_of_store};
 use crate::error::{Check, Finding};
-use crate::program::{Access, Address, Fence, Op, Order, Reg, Rmw, Scope, Special, Step, Widen};
+use crate::program::{Access, Address, Fence, Function, Op, Order, Reg, Rmw, Scope, Special, Step, Widen};
 
 /// Why a lane stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,18 +25,21 @@ const CLOCK: u64 = (1 << 32) - 4096;
 impl Common<'_> {
     /// At most `turn` instructions of a lane that is ready.
     pub(super) fn run(&mut self, lane: &mut Lane, turn: u32) -> Result<Pause, Box<Finding>> {
-        let run = self.run;
-        for done in 0..turn {
+        let (run, mut done) = (self.run, 0);
+        while done < turn {
             let function = &run.module.functions[lane.frame.function as usize];
+            done += compute(function, lane, turn - done);
+            if done == turn {
+                break;
+            }
             let step = &function.steps[lane.frame.next as usize];
             lane.frame.next += 1;
-            if let Some((guard, negated)) = step.guard
-                && (lane.get(guard) != 0) == negated
-            {
+            done += 1;
+            if is_skipped(&lane.registers[lane.frame.registers..], step) {
                 continue;
             }
             if let Some(pause) = self.step(lane, step)? {
-                self.instructions += u64::from(done) + 1;
+                self.instructions += u64::from(done);
                 return Ok(pause);
             }
         }
@@ -44,14 +47,9 @@ impl Common<'_> {
         Ok(Pause::Turn)
     }
 
+    /// An instruction that `compute` leaves to others.
     fn step(&mut self, lane: &mut Lane, step: &Step) -> Result<Option<Pause>, Box<Finding>> {
         match step.op {
-            Op::One { run, to, a } => lane.set(to, run(lane.get(a))),
-            Op::Two { run, to, a, b } => lane.set(to, run(lane.get(a), lane.get(b))),
-            Op::Three { run, to, a, b, c } => lane.set(to, run(lane.get(a), lane.get(b), lane.get(c))),
-            Op::Four { run, to, of: [a, b, c, d] } => {
-                lane.set(to, run(lane.get(a), lane.get(b), lane.get(c), lane.get(d)));
-            }
             Op::Pack { to, from, count, bits } => {
                 let part = |at: usize| lane.get(from[at]) << (at * usize::from(bits));
                 lane.set(to, (0..usize::from(count)).map(part).fold(0, |all, part| all | part));
@@ -63,8 +61,6 @@ impl Common<'_> {
             Op::Atomic { access, rmw, widen, to, at, b, c } => {
                 self.atomic(lane, &access, (rmw, widen), to, at, (b, c))?;
             }
-            Op::Jump(to) => lane.frame.next = to,
-            Op::Nothing => {}
             _ => return self.seldom(lane, step),
         }
         Ok(None)
@@ -112,7 +108,6 @@ impl Common<'_> {
     fn asynchronous(&mut self, lane: &mut Lane, op: &Op) -> Result<(), Box<Finding>> {
         match *op {
             Op::Wanted(mark) => self.wanted(lane, mark)?,
-            Op::Written(mark) => lane.set(mark, 1),
             Op::Mbarrier { what, to, at, b, c } => self.mbarrier(lane, what, to, at, (b, c))?,
             Op::Copy(copy) => self.copy(lane, &copy)?,
             Op::Commit { bulk } => self.commit(lane, bulk),
@@ -133,8 +128,16 @@ impl Common<'_> {
         to: [Option<Reg>; 4],
         at: Address,
     ) -> Result<(), Box<Finding>> {
+        if let Some(real) =
+            self.nearby(lane, access, at).filter(|(region, _)| !region.registers && !region.is_watched())
+        {
+            if let Some(to) = to[0] {
+                lane.set(to, widened(real.1.load(order_of_load(access)), widen));
+            }
+            return Ok(());
+        }
         let begin = self.whole(lane, access, at)?;
-        let mut values = [0; 4];
+        let (mut values, mut fresh) = ([0; 4], 0);
         for (element, value) in values.iter_mut().take(usize::from(access.elements)).enumerate() {
             let place =
                 self.place(lane, access, begin + (element * usize::from(access.bytes)) as u64, false)?;
@@ -142,12 +145,16 @@ impl Common<'_> {
                 self.watch(lane, access, place, false)?;
             }
             *value = self.load(lane, access, place);
+            fresh += u8::from(self.is_fresh(place, *value));
             if self.run.weak.is_some() {
                 self.polls(lane)?;
             }
             if self.run.races.is_some() {
                 self.watch_acquire(lane, access, place, *value);
             }
+        }
+        if fresh == access.elements {
+            return Err(self.unwritten(lane, u64::from(access.bytes) * u64::from(fresh), begin));
         }
         for (to, value) in to.into_iter().zip(values) {
             if let Some(to) = to {
@@ -164,6 +171,14 @@ impl Common<'_> {
         from: [Reg; 4],
         at: Address,
     ) -> Result<(), Box<Finding>> {
+        if let Some((region, real)) = self.nearby(lane, access, at)
+            && !region.registers
+            && access.order != Order::Mmio
+        {
+            lane.rang = None;
+            real.store(lane.get(from[0]), order_of_store(access));
+            return Ok(());
+        }
         let begin = self.whole(lane, access, at)?;
         for (element, from) in from.into_iter().take(usize::from(access.elements)).enumerate() {
             let place =
@@ -223,7 +238,13 @@ impl Common<'_> {
         };
         lane.rang = None;
         self.watch_release(lane, access, place);
+        // The update writes there.
+        let seen = if let Place::Real(real) = place { real.load(Ordering::Relaxed) } else { 0 };
+        let fresh = self.is_fresh(place, seen);
         let old = self.update(lane, access, place, change);
+        if fresh && old == seen {
+            return Err(self.unwritten(lane, access.bytes.into(), address(lane, at)));
+        }
         // A comparison that fails writes nothing.
         let writes = !matches!(rmw, Rmw::Cas) || old == b;
         self.watch(lane, access, place, writes)?;
@@ -334,6 +355,48 @@ impl Common<'_> {
             Special::GridId => return run.grid_number,
         })
     }
+}
+
+/// Instructions that work with a function's registers alone: as many as come one after the other, but no more than `most`.
+fn compute(function: &Function, lane: &mut Lane, most: u32) -> u32 {
+    let registers = &mut lane.registers[lane.frame.registers..];
+    let mut next = lane.frame.next as usize;
+    for done in 0..most {
+        let step = &function.steps[next];
+        if is_skipped(registers, step) {
+            next += 1;
+            continue;
+        }
+        let get = |register: Reg| registers[register as usize];
+        let (to, value) = match step.op {
+            Op::One { run, to, a } => (to, run(get(a))),
+            Op::Two { run, to, a, b } => (to, run(get(a), get(b))),
+            Op::Three { run, to, a, b, c } => (to, run(get(a), get(b), get(c))),
+            Op::Four { run, to, of: [a, b, c, d] } => (to, run(get(a), get(b), get(c), get(d))),
+            Op::Written(mark) => (mark, 1),
+            Op::Jump(to) => {
+                next = to as usize;
+                continue;
+            }
+            Op::Nothing => {
+                next += 1;
+                continue;
+            }
+            _ => {
+                lane.frame.next = next as u32;
+                return done;
+            }
+        };
+        registers[to as usize] = value;
+        next += 1;
+    }
+    lane.frame.next = next as u32;
+    most
+}
+
+/// Whether the predicate of an instruction says that it is not run.
+fn is_skipped(registers: &[u64], step: &Step) -> bool {
+    step.guard.is_some_and(|(guard, negated)| (registers[guard as usize] != 0) == negated)
 }
 
 fn axis_of(number: u32, of: [u32; 3], axis: u8) -> u32 {

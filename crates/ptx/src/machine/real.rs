@@ -18,6 +18,8 @@ pub struct Region {
     pub(super) end: u64,
     /// Registers of a device: only `st.mmio` may write them.
     pub(super) registers: bool,
+    /// Where it is known what words hold that nothing was written to: by `unwritten` of this.
+    fresh: Option<u64>,
 }
 
 impl Region {
@@ -28,7 +30,35 @@ impl Region {
     /// The bytes are mapped, for reading and writing, until the end of the run that gets this region, and nobody has a Rust
     /// reference to them.
     pub unsafe fn new(begin: u64, end: u64, registers: bool) -> Region {
-        Region { begin, end, registers }
+        Region { begin, end, registers, fresh: None }
+    }
+
+    /// The same of memory whose words of 8 bytes hold [`Region::unwritten`] of this seed until something is written there,
+    /// by whoever it is: a load that finds it is a [`crate::Finding`]. A word that was written in part may count as written.
+    pub fn fresh(self, seed: u64) -> Region {
+        Region { fresh: Some(seed), ..self }
+    }
+
+    /// What a word holds that nothing was written to, by its address. The finalizer of SplitMix64.
+    pub fn unwritten(seed: u64, word: u64) -> u64 {
+        let mixed = (seed ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    /// Whether a load of this place saw what it holds as long as nothing was written to its word, and nothing was.
+    pub(super) fn is_fresh(&self, at: Real, seen: u64) -> bool {
+        let word = at.span().word();
+        let Some(unwritten) = self.fresh.map(|seed| Region::unwritten(seed, word)) else { return false };
+        let whole = Real::new(self, word, 8);
+        at.span().part_of(unwritten) == seen
+            && whole.is_some_and(|word| word.load(Ordering::Relaxed) == unwritten)
+    }
+
+    /// Whether its loads need a look at what they saw.
+    pub(super) fn is_watched(&self) -> bool {
+        self.fresh.is_some()
     }
 
     pub(super) fn of_module(memory: std::ops::Range<u64>) -> Region {

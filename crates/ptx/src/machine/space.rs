@@ -107,6 +107,31 @@ impl Common<'_> {
         Ok(Place::Real(real))
     }
 
+    /// Whether nothing was ever written to the word of this place, which was found just now, and this was seen there.
+    pub(super) fn is_fresh(&self, place: Place, seen: u64) -> bool {
+        let Place::Real(real) = place else { return false };
+        self.regions[0].is_fresh(real, seen)
+    }
+
+    /// A load or an atomic of memory that nothing was written to.
+    pub(super) fn unwritten(&self, lane: &Lane, bytes: u64, at: u64) -> Box<Finding> {
+        let what =
+            format!("{bytes} bytes at {at:#x} of global memory are read, and nothing was written there");
+        self.found(lane, Check::Uninitialized, what)
+    }
+
+    /// The memory of an access of one element, where none but the host's rules hold and it lies in a region that was found
+    /// already; else nothing, and the long way says what there is to say.
+    pub(super) fn nearby(&self, lane: &Lane, access: &Access, at: Address) -> Option<(real::Region, Real)> {
+        let real = matches!(access.space, Space::Global | Space::Generic | Space::Constant);
+        if !self.is_plain || !real || access.elements != 1 {
+            return None;
+        }
+        // No region has addresses of another space's window.
+        let address = address(lane, at);
+        self.regions.iter().find_map(|region| Some((*region, Real::new(region, address, access.bytes)?)))
+    }
+
     /// The region that has these bytes: those that were found last are asked first.
     fn region(&mut self, address: u64, bytes: u64) -> Option<real::Region> {
         if let Some(at) = self.regions.iter().position(|region| region.has(address, bytes)) {
@@ -129,10 +154,7 @@ impl Common<'_> {
             self.weak_shared(lane, access, false);
         }
         match place {
-            Place::Real(real) => real.load(match access.order {
-                Order::Acquire => Ordering::Acquire,
-                _ => Ordering::Relaxed,
-            }),
+            Place::Real(real) => real.load(order_of_load(access)),
             Place::Shared(at) => self.shared.read(at, access.bytes).unwrap_or_default(),
             Place::Local(at) => lane.local.read(at, access.bytes).unwrap_or_default(),
             Place::Param(at) => bytes::read(&lane.parameters, at, access.bytes).unwrap_or_default(),
@@ -149,9 +171,7 @@ impl Common<'_> {
                 if self.weak_store(lane, access, real, value).is_some() {
                     return;
                 }
-                let order =
-                    if access.order == Order::Release { Ordering::Release } else { Ordering::Relaxed };
-                return real.store(value, order);
+                return real.store(value, order_of_store(access));
             }
             Place::Shared(at) => self.shared.write(at, access.bytes, value),
             Place::Local(at) => lane.local.write(at, access.bytes, value),
@@ -190,6 +210,14 @@ impl Common<'_> {
         self.store(lane, access, place, change(old));
         old
     }
+}
+
+pub(super) fn order_of_load(access: &Access) -> Ordering {
+    if access.order == Order::Acquire { Ordering::Acquire } else { Ordering::Relaxed }
+}
+
+pub(super) fn order_of_store(access: &Access) -> Ordering {
+    if access.order == Order::Release { Ordering::Release } else { Ordering::Relaxed }
 }
 
 /// The address that an instruction computes.

@@ -1,16 +1,16 @@
 //! Barriers in memory, and asynchronous copies (PTX ISA 9.0, sections 9.7.9.25 and 9.7.13.15).
 
-use super::decode::Opcode;
 use super::function::Body;
 use super::memory::space;
 use super::op::{Address, Mbarrier, Op, Reg, Transfer, ZERO};
+use super::opcode::Opcode;
 use crate::Error;
 use crate::text::{Operand, Space};
 
 pub(super) fn mbarrier(
     body: &mut Body<'_>,
     opcode: &Opcode<'_>,
-    operands: &[Operand],
+    operands: &[Operand<'_>],
 ) -> Result<Option<Op>, Error> {
     let what = match opcode.modifiers.first().copied() {
         Some("init") => Mbarrier::Init,
@@ -43,7 +43,7 @@ pub(super) fn mbarrier(
 pub(super) fn copy(
     body: &mut Body<'_>,
     opcode: &Opcode<'_>,
-    operands: &[Operand],
+    operands: &[Operand<'_>],
 ) -> Result<Option<Op>, Error> {
     let words = &opcode.modifiers[..];
     match (words, operands) {
@@ -79,8 +79,8 @@ pub(super) fn copy(
 fn whole_copy(
     body: &mut Body<'_>,
     (to, from): (&str, &str),
-    (target, source): (&Operand, &Operand),
-    size: &Operand,
+    (target, source): (&Operand<'_>, &Operand<'_>),
+    size: &Operand<'_>,
     (barrier, bulk): (Option<Address>, bool),
 ) -> Result<Option<Op>, Error> {
     let to_shared = match (space(to), space(from)) {

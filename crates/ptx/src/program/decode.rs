@@ -3,58 +3,25 @@
 use super::convert::convert;
 use super::function::Body;
 use super::op::{Arguments, Op, Reg, Two};
+use super::opcode::{Group, Opcode, Run};
 use super::{alu, memory, sync};
 use crate::Error;
 use crate::text::{Instruction, Kind, Operand, Type};
 
-/// An opcode in its parts.
-pub(super) struct Opcode<'a> {
-    pub(super) whole: &'a str,
-    pub(super) head: &'a str,
-    /// After the head, in the order of the text.
-    pub(super) modifiers: Vec<&'a str>,
-}
-
-impl<'a> Opcode<'a> {
-    fn of(whole: &'a str) -> Opcode<'a> {
-        let mut words = whole.split('.');
-        let head = words.next().unwrap_or_default();
-        Opcode { whole, head, modifiers: words.collect() }
-    }
-
-    /// The last modifier, as a type.
-    pub(super) fn of_type(&self) -> Option<Type> {
-        self.modifiers.last().and_then(|word| Type::of(word))
-    }
-
-    pub(super) fn has(&self, word: &str) -> bool {
-        self.modifiers.contains(&word)
-    }
-
-    /// The opcode without its last `count` modifiers.
-    fn without(&self, count: usize) -> String {
-        let kept = &self.modifiers[..self.modifiers.len().saturating_sub(count)];
-        [&[self.head], kept].concat().join(".")
-    }
-}
-
 /// Appends the steps of one instruction.
-pub(super) fn instruction(body: &mut Body<'_>, said: &Instruction) -> Result<(), Error> {
-    let opcode = Opcode::of(&said.opcode);
+pub(super) fn instruction<'a>(body: &mut Body<'a>, said: &'a Instruction<'a>) -> Result<(), Error> {
+    let opcode = body.opcode(said.opcode);
     if said.guard.is_some()
         && opcode.head == "setp"
         && matches!(said.operands.first(), Some(Operand::Pair(..)))
     {
         return body.unknown(&format!("{} of two results behind a predicate", opcode.whole));
     }
-    let op = match opcode.head {
-        "bra" | "brx" | "call" | "ret" | "exit" | "trap" | "brkpt" => control(body, &opcode, &said.operands)?,
-        "ld" | "ldu" | "st" | "atom" | "red" | "fence" | "membar" | "mbarrier" | "cp" | "prefetch"
-        | "prefetchu" | "applypriority" => memory::decode(body, &opcode, &said.operands)?,
-        "bar" | "barrier" | "shfl" | "vote" | "match" | "redux" | "elect" | "activemask" | "nanosleep" => {
-            sync::decode(body, &opcode, &said.operands)?
-        }
-        _ => registers(body, &opcode, &said.operands)?,
+    let op = match opcode.group {
+        Group::Control => control(body, &opcode, &said.operands)?,
+        Group::Memory => memory::decode(body, &opcode, &said.operands)?,
+        Group::Sync => sync::decode(body, &opcode, &said.operands)?,
+        Group::Registers => registers(body, &opcode, &said.operands)?,
     };
     let Some(op) = op else { return body.unknown(opcode.whole) };
     let guard = body.guard(said)?;
@@ -62,7 +29,7 @@ pub(super) fn instruction(body: &mut Body<'_>, said: &Instruction) -> Result<(),
     Ok(())
 }
 
-fn control(body: &mut Body<'_>, opcode: &Opcode<'_>, operands: &[Operand]) -> Result<Option<Op>, Error> {
+fn control(body: &mut Body<'_>, opcode: &Opcode<'_>, operands: &[Operand<'_>]) -> Result<Option<Op>, Error> {
     Ok(match (opcode.head, operands) {
         ("bra", [Operand::Name(label)]) => Some(Op::Jump(body.label(label)?)),
         ("brx", [index, Operand::Name(table)]) => {
@@ -77,7 +44,7 @@ fn control(body: &mut Body<'_>, opcode: &Opcode<'_>, operands: &[Operand]) -> Re
 }
 
 /// `call (results), name, (parameters)`; either list may be missing. Calls by address are not known.
-fn call(body: &mut Body<'_>, operands: &[Operand]) -> Result<Option<Op>, Error> {
+fn call(body: &mut Body<'_>, operands: &[Operand<'_>]) -> Result<Option<Op>, Error> {
     let (results, name, parameters) = match operands {
         [Operand::List(results), Operand::Name(name), Operand::List(parameters)] => {
             (&results[..], name, &parameters[..])
@@ -87,7 +54,7 @@ fn call(body: &mut Body<'_>, operands: &[Operand]) -> Result<Option<Op>, Error> 
         [Operand::Name(name)] => (&[][..], name, &[][..]),
         _ => return Ok(None),
     };
-    let Some((function, declared)) = body.module.functions.get(name.as_str()).copied() else {
+    let Some((function, declared)) = body.module.functions.get(name).copied() else {
         return body.unknown(&format!("function {name}"));
     };
     if (declared.results.len(), declared.parameters.len()) != (results.len(), parameters.len()) {
@@ -110,7 +77,11 @@ fn call(body: &mut Body<'_>, operands: &[Operand]) -> Result<Option<Op>, Error> 
     Ok(Some(Op::Call { function, arguments }))
 }
 
-fn registers(body: &mut Body<'_>, opcode: &Opcode<'_>, operands: &[Operand]) -> Result<Option<Op>, Error> {
+fn registers(
+    body: &mut Body<'_>,
+    opcode: &Opcode<'_>,
+    operands: &[Operand<'_>],
+) -> Result<Option<Op>, Error> {
     let Some(of) = opcode.of_type() else { return Ok(None) };
     match (opcode.head, operands) {
         ("mov", [Operand::Vector(to), from]) => unpack(body, of, to, from),
@@ -118,7 +89,8 @@ fn registers(body: &mut Body<'_>, opcode: &Opcode<'_>, operands: &[Operand]) -> 
         ("cvt", [to, from]) => {
             let Some(at) = opcode.modifiers.len().checked_sub(2) else { return Ok(None) };
             let Some(target) = Type::of(opcode.modifiers[at]) else { return Ok(None) };
-            let Some(run) = convert(&opcode.modifiers[..at].join("."), target, of) else { return Ok(None) };
+            let found = || convert(&opcode.modifiers[..at].join("."), target, of).map(Run::One);
+            let Some(Run::One(run)) = opcode.run(1, found) else { return Ok(None) };
             let (to, register) = body.result(to)?;
             // The result would need its sign above it: no compiler makes one.
             if register.bits > target.bits && target.kind == Kind::Signed {
@@ -130,24 +102,41 @@ fn registers(body: &mut Body<'_>, opcode: &Opcode<'_>, operands: &[Operand]) -> 
         ("cvta", [to, from]) => address(body, opcode, to, from),
         ("isspacep", _) => Ok(None),
         ("setp", _) => predicate(body, opcode, of, operands),
-        _ => computed(body, &opcode.without(1), of, operands),
+        _ => computed(body, opcode, of, operands),
     }
 }
 
-fn computed(body: &mut Body<'_>, name: &str, of: Type, operands: &[Operand]) -> Result<Option<Op>, Error> {
-    let [to, from @ ..] = operands else { return Ok(None) };
-    // The sum of a wide product has twice the bits.
-    let bits = |at: usize| if at == 2 && name == "mad.wide" { of.bits * 2 } else { of.bits };
-    let from = from.iter().enumerate().map(|(at, operand)| body.source_of(operand, bits(at)));
-    let from = from.collect::<Result<Vec<Reg>, Error>>()?;
-    let (to, _) = body.result(to)?;
-    Ok(match from[..] {
-        [a] => alu::one(name, of).map(|run| Op::One { run, to, a }),
-        [a, b] => alu::two(name, of).map(|run| Op::Two { run, to, a, b }),
-        [a, b, c] => alu::three(name, of).map(|run| Op::Three { run, to, a, b, c }),
-        [a, b, c, d] => alu::four(name, of).map(|run| Op::Four { run, to, of: [a, b, c, d] }),
+fn computed(
+    body: &mut Body<'_>,
+    opcode: &Opcode<'_>,
+    of: Type,
+    operands: &[Operand<'_>],
+) -> Result<Option<Op>, Error> {
+    let [to, operands @ ..] = operands else { return Ok(None) };
+    let mut from = [super::op::ZERO; 4];
+    if operands.len() > from.len() {
+        return Ok(None);
+    }
+    for (at, (from, operand)) in from.iter_mut().zip(operands).enumerate() {
+        // The sum of a wide product has twice the bits.
+        let wide = at == 2 && opcode.head == "mad" && opcode.modifiers[0] == "wide";
+        *from = body.source_of(operand, if wide { of.bits * 2 } else { of.bits })?;
+    }
+    let ((to, _), [a, b, c, _]) = (body.result(to)?, from);
+    let name = || opcode.without(1);
+    let run = opcode.run(operands.len(), || match operands.len() {
+        1 => alu::one(&name(), of).map(Run::One),
+        2 => alu::two(&name(), of).map(Run::Two),
+        3 => alu::three(&name(), of).map(Run::Three),
+        4 => alu::four(&name(), of).map(Run::Four),
         _ => None,
-    })
+    });
+    Ok(run.map(|run| match run {
+        Run::One(run) => Op::One { run, to, a },
+        Run::Two(run) => Op::Two { run, to, a, b },
+        Run::Three(run) => Op::Three { run, to, a, b, c },
+        Run::Four(run) => Op::Four { run, to, of: from },
+    }))
 }
 
 /// `setp.lt.and.s32 p|q, a, b, !c`: up to four steps.
@@ -155,7 +144,7 @@ fn predicate(
     body: &mut Body<'_>,
     opcode: &Opcode<'_>,
     of: Type,
-    operands: &[Operand],
+    operands: &[Operand<'_>],
 ) -> Result<Option<Op>, Error> {
     let (how, combine) = match opcode.modifiers[..] {
         [how, _] => (how, None),
@@ -165,7 +154,8 @@ fn predicate(
         },
         _ => return Ok(None),
     };
-    let (Some(run), [to, a, b, with @ ..]) = (alu::compare(how, of), operands) else { return Ok(None) };
+    let run = opcode.run(2, || alu::compare(how, of).map(Run::Two));
+    let (Some(Run::Two(run)), [to, a, b, with @ ..]) = (run, operands) else { return Ok(None) };
     let (a, b) = (body.source_of(a, of.bits)?, body.source_of(b, of.bits)?);
     let (to, also) = match to {
         Operand::Pair(to, also) => (body.any_result(to)?, body.any_result(also)?),
@@ -197,7 +187,7 @@ fn parts(of: Type, count: usize) -> Option<(u8, u8)> {
     (of.bits.is_multiple_of(u32::from(count))).then(|| (count, of.bits as u8 / count))
 }
 
-fn pack(body: &mut Body<'_>, of: Type, to: &Operand, from: &[Operand]) -> Result<Option<Op>, Error> {
+fn pack(body: &mut Body<'_>, of: Type, to: &Operand<'_>, from: &[Operand<'_>]) -> Result<Option<Op>, Error> {
     let Some((count, bits)) = parts(of, from.len()) else { return Ok(None) };
     let mut sources = [super::op::ZERO; 4];
     for (source, operand) in sources.iter_mut().zip(from) {
@@ -206,7 +196,12 @@ fn pack(body: &mut Body<'_>, of: Type, to: &Operand, from: &[Operand]) -> Result
     Ok(Some(Op::Pack { to: body.result(to)?.0, from: sources, count, bits }))
 }
 
-fn unpack(body: &mut Body<'_>, of: Type, to: &[Operand], from: &Operand) -> Result<Option<Op>, Error> {
+fn unpack(
+    body: &mut Body<'_>,
+    of: Type,
+    to: &[Operand<'_>],
+    from: &Operand<'_>,
+) -> Result<Option<Op>, Error> {
     let Some((count, bits)) = parts(of, to.len()) else { return Ok(None) };
     let mut results = [None; 4];
     for (result, operand) in results.iter_mut().zip(to) {
@@ -219,8 +214,8 @@ fn unpack(body: &mut Body<'_>, of: Type, to: &[Operand], from: &Operand) -> Resu
 fn address(
     body: &mut Body<'_>,
     opcode: &Opcode<'_>,
-    to: &Operand,
-    from: &Operand,
+    to: &Operand<'_>,
+    from: &Operand<'_>,
 ) -> Result<Option<Op>, Error> {
     let back = opcode.has("to");
     let space = opcode.modifiers.iter().find_map(|word| memory::space(word));

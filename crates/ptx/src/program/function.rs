@@ -1,9 +1,13 @@
 //! A function's names: registers by scope, memory by space, labels by step.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use super::decode::instruction;
+use super::names::{Declared, Named, Names};
 use super::op::{Arguments, FIRST, Function, LOCAL, Op, PARAMETERS, Reg, Step, Two};
+use super::opcode::{Opcode, Opcodes};
 use super::unset;
 use crate::Error;
 use crate::text::{self, Instruction, Item, Operand, Place, Space, Type, Variable};
@@ -14,33 +18,28 @@ pub(crate) struct Shared<'a> {
     /// Where the module's variables are: addresses of global and constant ones, offsets of shared ones.
     pub(crate) variables: HashMap<&'a str, (Space, u64)>,
     /// Numbers of functions, and how they are declared.
-    pub(crate) functions: HashMap<&'a str, (u32, &'a text::Function)>,
-}
-
-/// What a name stands for.
-#[derive(Clone, Copy)]
-enum Named {
-    Register(Reg, Type),
-    /// An offset from the frame's memory of this space.
-    Frame(Space, u64),
+    pub(crate) functions: HashMap<&'a str, (u32, &'a text::Function<'a>)>,
+    pub(crate) opcodes: RefCell<Opcodes<'a>>,
 }
 
 /// A function that is being decoded.
 pub(super) struct Body<'a> {
     pub(super) module: &'a Shared<'a>,
     function: Function,
-    /// The scopes that are open, the innermost last, each with its number.
-    scopes: Vec<(usize, HashMap<String, Named>)>,
+    names: Names<'a>,
     /// Labels by scope.
     labels: HashMap<(usize, &'a str), u32>,
     constants: HashMap<u64, Reg>,
     /// Registers that the text names.
-    declared: Vec<(String, Reg)>,
+    declared: Vec<Declared<'a>>,
     place: Place,
 }
 
 /// Decodes a function that has a body.
-pub(crate) fn decode<'a>(module: &'a Shared<'a>, function: &'a text::Function) -> Result<Function, Error> {
+pub(crate) fn decode<'a>(
+    module: &'a Shared<'a>,
+    function: &'a text::Function<'a>,
+) -> Result<Function, Error> {
     let mut body = Body::new(module, function);
     let items = function.body.as_deref().unwrap_or_default();
     body.labels = labels(items);
@@ -50,7 +49,7 @@ pub(crate) fn decode<'a>(module: &'a Shared<'a>, function: &'a text::Function) -
 }
 
 /// Where labels are, counted in instructions: those that become several steps are settled by `number`.
-fn labels(items: &[Item]) -> HashMap<(usize, &str), u32> {
+fn labels<'a>(items: &'a [Item<'a>]) -> HashMap<(usize, &'a str), u32> {
     let (mut found, mut open, mut scopes, mut at) = (HashMap::new(), vec![0], 0, 0);
     for item in items {
         match item {
@@ -60,7 +59,7 @@ fn labels(items: &[Item]) -> HashMap<(usize, &str), u32> {
             }
             Item::Close => drop(open.pop()),
             Item::Label(label) => {
-                found.insert((open[open.len() - 1], label.as_str()), at);
+                found.insert((open[open.len() - 1], *label), at);
             }
             Item::Instruction(_) => at += 1,
             _ => {}
@@ -70,9 +69,9 @@ fn labels(items: &[Item]) -> HashMap<(usize, &str), u32> {
 }
 
 impl<'a> Body<'a> {
-    fn new(module: &'a Shared<'a>, of: &text::Function) -> Body<'a> {
+    fn new(module: &'a Shared<'a>, of: &'a text::Function<'a>) -> Body<'a> {
         let function = Function {
-            name: of.name.clone(),
+            name: of.name.to_owned(),
             steps: Vec::new(),
             places: Vec::new(),
             registers: vec![0; FIRST as usize],
@@ -86,7 +85,7 @@ impl<'a> Body<'a> {
         let mut body = Body {
             module,
             function,
-            scopes: vec![(0, HashMap::new())],
+            names: Names::new(),
             labels: HashMap::new(),
             constants: HashMap::from([(0, super::op::ZERO)]),
             declared: Vec::new(),
@@ -99,15 +98,15 @@ impl<'a> Body<'a> {
     }
 
     /// Instructions become steps. Their jumps name instructions until all are there.
-    fn number(&mut self, items: &'a [Item]) -> Result<(), Error> {
+    fn number(&mut self, items: &'a [Item<'a>]) -> Result<(), Error> {
         let (mut first_steps, mut scopes) = (Vec::new(), 0);
         for item in items {
             match item {
                 Item::Open => {
                     scopes += 1;
-                    self.scopes.push((scopes, HashMap::new()));
+                    self.names.open(scopes);
                 }
-                Item::Close => drop(self.scopes.pop()),
+                Item::Close => self.names.close(),
                 Item::Registers { of, names } => self.registers(*of, names),
                 Item::Variable(variable) => self.variable(variable),
                 Item::Instruction(said) => {
@@ -133,24 +132,13 @@ impl<'a> Body<'a> {
         Ok(())
     }
 
-    fn registers(&mut self, of: Type, names: &[(String, Option<u32>)]) {
-        for (name, count) in names {
-            match count {
-                None => self.register(name.clone(), of),
-                Some(count) => (0..*count).for_each(|number| self.register(format!("{name}{number}"), of)),
-            }
-        }
-    }
-
-    fn register(&mut self, name: String, of: Type) {
-        let reg = self.fresh();
-        self.declared.push((name.clone(), reg));
-        self.declare(name, Named::Register(reg, of));
-    }
-
-    fn declare(&mut self, name: String, named: Named) {
-        if let Some((_, names)) = self.scopes.last_mut() {
-            names.insert(name, named);
+    fn registers(&mut self, of: Type, names: &[(&'a str, Option<u32>)]) {
+        for (name, count) in names.iter().copied() {
+            let first = self.function.registers.len() as Reg;
+            let declared = Declared { name, count, first, of };
+            self.function.registers.resize(declared.registers().end as usize, 0);
+            self.declared.push(declared);
+            self.names.registers(declared);
         }
     }
 
@@ -161,7 +149,7 @@ impl<'a> Body<'a> {
     }
 
     /// Memory of a frame. Shared variables inside a function are the module's: `module.variables` has them.
-    fn variable(&mut self, variable: &Variable) {
+    fn variable(&mut self, variable: &Variable<'a>) {
         let bytes = match variable.space {
             Space::Local => &mut self.function.local_bytes,
             Space::Param => &mut self.function.parameter_bytes,
@@ -170,19 +158,19 @@ impl<'a> Body<'a> {
         let offset = u64::from(*bytes).next_multiple_of(variable.align);
         *bytes = (offset + variable.bytes) as u32;
         self.function.align = self.function.align.max(variable.align as u32);
-        self.declare(variable.name.clone(), Named::Frame(variable.space, offset));
+        self.names.declare(variable.name, Named::Frame(variable.space, offset));
     }
 
-    fn targets(&mut self, label: &str, to: &[String]) -> Result<(), Error> {
+    fn targets(&mut self, label: &'a str, to: &[&'a str]) -> Result<(), Error> {
         let table = to.iter().map(|name| self.label(name)).collect::<Result<Vec<u32>, Error>>()?;
         self.function.tables.push(table);
         let number = self.function.tables.len() as u64 - 1;
-        self.declare(label.to_owned(), Named::Frame(Space::Constant, number));
+        self.names.declare(label, Named::Frame(Space::Constant, number));
         Ok(())
     }
 
-    fn named(&self, name: &str) -> Option<Named> {
-        self.scopes.iter().rev().find_map(|(_, names)| names.get(name).copied())
+    pub(super) fn opcode(&self, whole: &'a str) -> Rc<Opcode<'a>> {
+        self.module.opcodes.borrow_mut().of(whole)
     }
 
     pub(super) fn emit(&mut self, guard: Option<(Reg, bool)>, op: Op) {
@@ -206,20 +194,20 @@ impl<'a> Body<'a> {
 
     /// The step of a label: the innermost scope that has it.
     pub(super) fn label(&self, name: &str) -> Result<u32, Error> {
-        let at = self.scopes.iter().rev().find_map(|(scope, _)| self.labels.get(&(*scope, name)));
+        let at = self.names.scopes().find_map(|scope| self.labels.get(&(scope, name)));
         at.map_or_else(|| self.unknown(&format!("label {name}")), |at| Ok(*at))
     }
 
     /// The table that `.branchtargets` gave a name.
     pub(super) fn table(&self, name: &str) -> Result<u32, Error> {
-        match self.named(name) {
+        match self.names.find(name) {
             Some(Named::Frame(Space::Constant, number)) => Ok(number as u32),
             _ => self.unknown(&format!("table {name}")),
         }
     }
 
     /// The same of an operand that has so many bits: a constant may be written with a sign.
-    pub(super) fn source_of(&mut self, operand: &Operand, bits: u32) -> Result<Reg, Error> {
+    pub(super) fn source_of(&mut self, operand: &Operand<'_>, bits: u32) -> Result<Reg, Error> {
         match operand {
             Operand::Integer(value) if bits < 64 => Ok(self.constant(value & ((1 << bits) - 1))),
             other => self.source(other),
@@ -227,12 +215,12 @@ impl<'a> Body<'a> {
     }
 
     /// Where an operand's value is. What is computed first becomes a step before.
-    pub(super) fn source(&mut self, operand: &Operand) -> Result<Reg, Error> {
+    pub(super) fn source(&mut self, operand: &Operand<'_>) -> Result<Reg, Error> {
         match operand {
             Operand::Integer(value) => Ok(self.constant(*value)),
             Operand::Float(bits) => Ok(self.constant(*bits)),
             Operand::Not(name) => {
-                let a = self.source(&Operand::Name(name.clone()))?;
+                let a = self.value(name)?;
                 let to = self.fresh();
                 self.emit(None, Op::One { run: |a| a ^ 1, to, a });
                 Ok(to)
@@ -243,12 +231,7 @@ impl<'a> Body<'a> {
     }
 
     fn value(&mut self, name: &str) -> Result<Reg, Error> {
-        if let Some(which) = super::sync::special(name) {
-            let to = self.fresh();
-            self.emit(None, Op::Special { to, which });
-            return Ok(to);
-        }
-        match self.named(name) {
+        match self.names.find(name) {
             Some(Named::Register(reg, _)) => Ok(reg),
             Some(Named::Frame(space, offset)) => {
                 let (to, b) = (self.fresh(), self.constant(offset));
@@ -256,17 +239,22 @@ impl<'a> Body<'a> {
                 self.emit(None, Op::Two { run: add, to, a: frame(space), b });
                 Ok(to)
             }
-            None => match self.module.variables.get(name) {
-                Some((_, address)) => Ok(self.constant(*address)),
-                None => self.unknown(&format!("name {name}")),
+            None => match (super::sync::special(name), self.module.variables.get(name)) {
+                (Some(which), _) => {
+                    let to = self.fresh();
+                    self.emit(None, Op::Special { to, which });
+                    Ok(to)
+                }
+                (None, Some((_, address))) => Ok(self.constant(*address)),
+                (None, None) => self.unknown(&format!("name {name}")),
             },
         }
     }
 
     /// The register of a result, and its type.
-    pub(super) fn result(&self, operand: &Operand) -> Result<(Reg, Type), Error> {
+    pub(super) fn result(&self, operand: &Operand<'_>) -> Result<(Reg, Type), Error> {
         match operand {
-            Operand::Name(name) => match self.named(name) {
+            Operand::Name(name) => match self.names.find(name) {
                 Some(Named::Register(reg, of)) => Ok((reg, of)),
                 _ => self.unknown(&format!("register {name}")),
             },
@@ -275,7 +263,7 @@ impl<'a> Body<'a> {
     }
 
     /// The register of a result that may be left out by `_`.
-    pub(super) fn any_result(&self, operand: &Operand) -> Result<Option<Reg>, Error> {
+    pub(super) fn any_result(&self, operand: &Operand<'_>) -> Result<Option<Reg>, Error> {
         match operand {
             Operand::Nothing => Ok(None),
             named => self.result(named).map(|(reg, _)| Some(reg)),
@@ -283,14 +271,14 @@ impl<'a> Body<'a> {
     }
 
     /// The address of `[name + offset]`, in the space that the instruction names.
-    pub(super) fn address(&mut self, operand: &Operand) -> Result<super::op::Address, Error> {
+    pub(super) fn address(&mut self, operand: &Operand<'_>) -> Result<super::op::Address, Error> {
         let Operand::Address { base, offset } = operand else {
             return self.unknown(&format!("address {operand}"));
         };
         let Some(name) = base else {
             return Ok(super::op::Address { base: super::op::ZERO, offset: *offset });
         };
-        Ok(match self.named(name) {
+        Ok(match self.names.find(name) {
             Some(Named::Frame(space, at)) => {
                 super::op::Address { base: frame(space), offset: offset + at as i64 }
             }
@@ -299,9 +287,9 @@ impl<'a> Body<'a> {
     }
 
     /// How many bytes a variable of `.param` has, and where it is in the frame.
-    pub(super) fn parameter(&self, operand: &Operand) -> Result<u32, Error> {
+    pub(super) fn parameter(&self, operand: &Operand<'_>) -> Result<u32, Error> {
         match operand {
-            Operand::Name(name) => match self.named(name) {
+            Operand::Name(name) => match self.names.find(name) {
                 Some(Named::Frame(Space::Param, offset)) => Ok(offset as u32),
                 _ => self.unknown(&format!("parameter {name}")),
             },
@@ -314,9 +302,9 @@ impl<'a> Body<'a> {
         self.function.arguments.len() as u32 - 1
     }
 
-    pub(super) fn guard(&self, said: &Instruction) -> Result<Option<(Reg, bool)>, Error> {
+    pub(super) fn guard(&self, said: &Instruction<'_>) -> Result<Option<(Reg, bool)>, Error> {
         let Some((name, negated)) = &said.guard else { return Ok(None) };
-        match self.named(name) {
+        match self.names.find(name) {
             Some(Named::Register(reg, _)) => Ok(Some((reg, *negated))),
             _ => self.unknown(&format!("predicate {name}")),
         }

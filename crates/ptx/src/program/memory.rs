@@ -2,9 +2,10 @@
 
 use super::alu;
 use super::asynchronous;
-use super::decode::Opcode;
+
 use super::function::Body;
 use super::op::{Access, Fence, Op, Order, Rmw, Scope, Widen, ZERO};
+use super::opcode::Opcode;
 use crate::Error;
 use crate::text::{Kind, Operand, Space, Type};
 
@@ -32,7 +33,7 @@ fn scope(word: &str) -> Option<Scope> {
 pub(super) fn decode(
     body: &mut Body<'_>,
     opcode: &Opcode<'_>,
-    operands: &[Operand],
+    operands: &[Operand<'_>],
 ) -> Result<Option<Op>, Error> {
     match (opcode.head, operands) {
         ("ld" | "ldu", [to, at]) => load(body, opcode, to, at),
@@ -50,6 +51,10 @@ pub(super) fn decode(
 
 /// The type of an access, and what its modifiers say; nothing where one is not known.
 fn access(opcode: &Opcode<'_>) -> Option<(Type, Access)> {
+    *opcode.access.get_or_init(|| find_access(opcode))
+}
+
+fn find_access(opcode: &Opcode<'_>) -> Option<(Type, Access)> {
     let of = opcode.of_type()?;
     let mut access = Access {
         space: Space::Generic,
@@ -96,14 +101,19 @@ fn operation(word: &str) -> bool {
     matches!(word, "add" | "and" | "or" | "xor" | "exch" | "cas" | "inc" | "dec" | "min" | "max")
 }
 
-fn elements(operand: &Operand) -> &[Operand] {
+fn elements<'b, 'a>(operand: &'b Operand<'a>) -> &'b [Operand<'a>] {
     match operand {
         Operand::Vector(all) => all,
         one => std::slice::from_ref(one),
     }
 }
 
-fn load(body: &mut Body<'_>, opcode: &Opcode<'_>, to: &Operand, at: &Operand) -> Result<Option<Op>, Error> {
+fn load(
+    body: &mut Body<'_>,
+    opcode: &Opcode<'_>,
+    to: &Operand<'_>,
+    at: &Operand<'_>,
+) -> Result<Option<Op>, Error> {
     let Some((of, access)) = access(opcode) else { return Ok(None) };
     let all = elements(to);
     if all.len() != usize::from(access.elements) {
@@ -126,8 +136,8 @@ fn widen(of: Type, bits: u32) -> Widen {
 fn store(
     body: &mut Body<'_>,
     opcode: &Opcode<'_>,
-    at: &Operand,
-    from: &Operand,
+    at: &Operand<'_>,
+    from: &Operand<'_>,
 ) -> Result<Option<Op>, Error> {
     let Some((of, access)) = access(opcode) else { return Ok(None) };
     let all = elements(from);
@@ -144,9 +154,9 @@ fn store(
 fn atomic(
     body: &mut Body<'_>,
     opcode: &Opcode<'_>,
-    to: Option<&Operand>,
-    at: &Operand,
-    with: &[Operand],
+    to: Option<&Operand<'_>>,
+    at: &Operand<'_>,
+    with: &[Operand<'_>],
 ) -> Result<Option<Op>, Error> {
     let Some((of, access)) = access(opcode) else { return Ok(None) };
     let Some(operation) = opcode.modifiers.iter().copied().find(|word| operation(word)) else {

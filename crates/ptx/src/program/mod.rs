@@ -6,7 +6,9 @@ mod convert;
 mod decode;
 mod function;
 mod memory;
+mod names;
 mod op;
+mod opcode;
 mod sync;
 mod unset;
 

@@ -1,8 +1,8 @@
 //! Where lanes meet, and what they know of themselves (PTX ISA 9.0, sections 9.7.9, 9.7.13 and 10).
 
-use super::decode::Opcode;
 use super::function::Body;
 use super::op::{Fold, Meeting, Op, Shuffle, Special, ZERO};
+use super::opcode::Opcode;
 use crate::Error;
 use crate::text::{Kind, Operand};
 
@@ -42,7 +42,7 @@ pub(super) fn special(name: &str) -> Option<Special> {
 pub(super) fn decode(
     body: &mut Body<'_>,
     opcode: &Opcode<'_>,
-    operands: &[Operand],
+    operands: &[Operand<'_>],
 ) -> Result<Option<Op>, Error> {
     match (opcode.head, operands) {
         ("activemask", [to]) => Ok(Some(Op::ActiveMask(body.result(to)?.0))),
@@ -74,9 +74,9 @@ fn meet(
     body: &mut Body<'_>,
     meeting: Option<Meeting>,
     opcode: &Opcode<'_>,
-    to: &Operand,
-    mask: &Operand,
-    values: &[&Operand],
+    to: &Operand<'_>,
+    mask: &Operand<'_>,
+    values: &[&Operand<'_>],
 ) -> Result<Option<Op>, Error> {
     let Some(meeting) = meeting else { return Ok(None) };
     let (to, also) = match to {
@@ -95,8 +95,8 @@ fn meet(
 fn barrier(
     body: &mut Body<'_>,
     opcode: &Opcode<'_>,
-    id: &Operand,
-    count: &[Operand],
+    id: &Operand<'_>,
+    count: &[Operand<'_>],
 ) -> Result<Option<Op>, Error> {
     let waits = match opcode.modifiers.iter().find(|word| !matches!(**word, "cta" | "aligned")) {
         Some(&"sync") => true,

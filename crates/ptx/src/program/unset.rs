@@ -1,13 +1,18 @@
 //! Registers that a path reads and none before it wrote: found while a module is decoded. The reads that may be such, and
 //! the writes of their registers, get a step of their own before them, which keeps a mark; all other steps stay as they are.
 
-use std::collections::HashMap;
-
-use super::op::{Function, Op, Reg, Step, Transfer};
+use super::names::Declared;
+use super::op::{Function, Op, Reg, Step, Transfer, ZERO};
 use crate::text::Space;
 
-/// A set of registers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What compilers call the generic address of a function's local memory.
+const STACK: &str = "%SP";
+/// No number of a register, of a candidate or of a block.
+const NONE: u32 = u32::MAX;
+
+/// A set of candidates: registers that some block of steps reads before it writes them. Most registers are none, and what
+/// other blocks did with them does not matter.
+#[derive(Clone, Debug)]
 struct Set(Vec<u64>);
 
 impl Set {
@@ -15,97 +20,145 @@ impl Set {
         Set(vec![if filled { u64::MAX } else { 0 }; count.div_ceil(64)])
     }
 
-    fn put(&mut self, reg: Reg) {
-        self.0[reg as usize / 64] |= 1 << (reg % 64);
+    fn put(&mut self, candidate: u32) {
+        self.0[candidate as usize / 64] |= 1 << (candidate % 64);
     }
 
-    fn has(&self, reg: Reg) -> bool {
-        self.0[reg as usize / 64] >> (reg % 64) & 1 == 1
+    fn has(&self, candidate: u32) -> bool {
+        self.0[candidate as usize / 64] >> (candidate % 64) & 1 == 1
     }
 
-    /// Keeps what both have; says whether it had more.
-    fn keep(&mut self, other: &Set) -> bool {
-        let mut changed = false;
-        for (own, other) in self.0.iter_mut().zip(&other.0) {
-            changed |= *own & !other != 0;
-            *own &= other;
+    /// Keeps what both of two others have, too; says whether it had more.
+    fn keep(&mut self, one: &Set, other: &Set) -> bool {
+        let mut changed = 0;
+        for ((own, one), other) in self.0.iter_mut().zip(&one.0).zip(&other.0) {
+            let kept = *own & (one | other);
+            changed |= *own ^ kept;
+            *own = kept;
         }
-        changed
+        changed != 0
     }
 }
 
-/// What compilers call the generic address of a function's local memory.
-const STACK: &str = "%SP";
-
-/// Puts the marks in. `declared` are the registers that the text names, by name.
-pub(super) fn mark(function: &mut Function, declared: &[(String, Reg)]) {
-    let stack = declared.iter().find(|(name, _)| name == STACK).map(|(_, reg)| *reg);
+/// Puts the marks in. `declared` are the registers that the text names.
+pub(super) fn mark(function: &mut Function, declared: &[Declared<'_>]) {
+    let stack = declared.iter().find(|of| of.name == STACK).map(|of| of.first);
     let doubtful = doubtful(function, declared, stack);
     if doubtful.is_empty() {
         return;
     }
-    let mut marks = HashMap::new();
-    for (name, reg) in declared.iter().filter(|(_, reg)| doubtful.has(*reg)) {
+    let mut marks = vec![ZERO; function.registers.len()];
+    for reg in doubtful {
         function.registers.push(0);
         let mark = function.registers.len() as Reg - 1;
-        marks.insert(*reg, mark);
-        function.marked.push((mark, name.clone()));
+        marks[reg as usize] = mark;
+        let of = declared.iter().find(|of| of.registers().contains(&reg));
+        function.marked.push((mark, of.map_or_else(String::new, |of| of.name_of(reg))));
     }
     insert(function, &marks, stack);
 }
 
-impl Set {
-    fn is_empty(&self) -> bool {
-        self.0.iter().all(|word| *word == 0)
-    }
+/// What a block of steps does with registers.
+#[derive(Debug, Default)]
+struct Block {
+    /// Reads before it writes them.
+    reads: Vec<Reg>,
+    /// Writes, whatever its predicates say.
+    writes: Vec<Reg>,
 }
 
-/// Registers of which some read may come before every write.
-fn doubtful(function: &Function, declared: &[(String, Reg)], stack: Option<Reg>) -> Set {
-    let (steps, count) = (&function.steps, function.registers.len());
-    let mut begin = Set::new(count, true);
-    for (_, reg) in declared {
-        begin.0[*reg as usize / 64] &= !(1 << (reg % 64));
-    }
+/// The registers of the text that a path reads before it wrote them, in their order.
+fn doubtful(function: &Function, declared: &[Declared<'_>], stack: Option<Reg>) -> Vec<Reg> {
     let heads = heads(function);
-    let mut before = vec![Set::new(count, true); heads.len()];
-    before[0] = begin;
-    let (mut found, mut work) = (Set::new(count, false), vec![0]);
-    let mut seen = vec![false; heads.len()];
-    seen[0] = true;
-    // Twice: what is before a block is only known when all ways there are.
-    while let Some(block) = work.pop() {
-        let mut now = before[block].clone();
-        let end = heads.get(block + 1).copied().unwrap_or(steps.len());
-        run(&steps[heads[block]..end], &mut now, None, stack);
-        for next in follows(function, &steps[end - 1], end, &heads) {
-            if before[next].keep(&now) | !seen[next] {
-                seen[next] = true;
-                work.push(next);
-            }
+    let blocks = blocks(function, &heads, declared, stack);
+    // Numbers of candidates.
+    let (mut numbers, mut count) = (vec![NONE; function.registers.len()], 0);
+    for reg in blocks.iter().flat_map(|block| &block.reads) {
+        let number = &mut numbers[*reg as usize];
+        if *number == NONE {
+            (*number, count) = (count, count + 1);
         }
     }
-    for block in (0..heads.len()).filter(|block| seen[*block]) {
-        let end = heads.get(block + 1).copied().unwrap_or(steps.len());
-        run(&steps[heads[block]..end], &mut before[block], Some(&mut found), stack);
+    if count == 0 {
+        return Vec::new();
     }
+    let written = |block: &Block| {
+        let mut set = Set::new(count as usize, false);
+        let numbers = block.writes.iter().map(|reg| numbers[*reg as usize]);
+        numbers.filter(|number| *number != NONE).for_each(|number| set.put(number));
+        set
+    };
+    let before = before(function, &heads, &blocks.iter().map(written).collect::<Vec<Set>>(), count as usize);
+    let mut found: Vec<Reg> = Vec::new();
+    for (block, before) in blocks.iter().zip(&before) {
+        let Some(before) = before else { continue };
+        found.extend(block.reads.iter().filter(|reg| !before.has(numbers[**reg as usize])));
+    }
+    found.sort_unstable();
+    found.dedup();
     found
 }
 
-/// What is written after these steps; reads of what was not go to `found`.
-fn run(steps: &[Step], now: &mut Set, mut found: Option<&mut Set>, stack: Option<Reg>) {
-    for step in steps {
-        if let Some(found) = &mut found {
+/// What each block reads and writes, of the registers that the text names.
+fn blocks(function: &Function, heads: &[usize], declared: &[Declared<'_>], stack: Option<Reg>) -> Vec<Block> {
+    let mut named = vec![false; function.registers.len()];
+    declared.iter().flat_map(Declared::registers).for_each(|reg| named[reg as usize] = true);
+    // The last block that read a register, and the last that wrote it.
+    let (mut read, mut wrote) = (vec![NONE; named.len()], vec![NONE; named.len()]);
+    let ends = heads[1..].iter().copied().chain([function.steps.len()]);
+    let steps = heads.iter().zip(ends).map(|(head, end)| &function.steps[*head..end]);
+    let of = |(number, steps): (u32, &[Step])| {
+        let mut block = Block::default();
+        for step in steps {
             step.reads(stack, |reg| {
-                if !now.has(reg) {
-                    found.put(reg);
+                let reg_at = reg as usize;
+                if named[reg_at] && wrote[reg_at] != number && read[reg_at] != number {
+                    read[reg_at] = number;
+                    block.reads.push(reg);
                 }
             });
+            if step.guard.is_none() {
+                step.op.writes(|reg| {
+                    let reg_at = reg as usize;
+                    if named[reg_at] && wrote[reg_at] != number {
+                        wrote[reg_at] = number;
+                        block.writes.push(reg);
+                    }
+                });
+            }
         }
-        if step.guard.is_none() {
-            step.op.writes(|reg| now.put(reg));
+        block
+    };
+    (0..).zip(steps).map(of).collect()
+}
+
+/// Which candidates all ways to each block have written, where it writes those of `written`; nothing of one that no way
+/// leads to.
+fn before(function: &Function, heads: &[usize], written: &[Set], count: usize) -> Vec<Option<Set>> {
+    let steps = &function.steps;
+    let end = |block: usize| heads.get(block + 1).copied().unwrap_or(steps.len());
+    let next: Vec<Vec<usize>> =
+        (0..heads.len()).map(|of| follows(function, &steps[end(of) - 1], end(of), heads)).collect();
+    let mut before = vec![None; heads.len()];
+    before[0] = Some(Set::new(count, false));
+    let mut work = vec![false; heads.len()];
+    work[0] = true;
+    // In the order of the text, in which most ways go.
+    while work.contains(&true) {
+        for block in 0..heads.len() {
+            if !std::mem::take(&mut work[block]) {
+                continue;
+            }
+            let Some(own) = before[block].take() else { continue };
+            for to in next[block].iter().copied().filter(|to| *to != block) {
+                let known = before[to].is_some();
+                let set = before[to].get_or_insert_with(|| Set::new(count, true));
+                work[to] |= set.keep(&own, &written[block]) || !known;
+            }
+            before[block] = Some(own);
         }
     }
+    before
 }
 
 /// Where blocks of steps begin.
@@ -140,22 +193,23 @@ fn follows(function: &Function, last: &Step, end: usize, heads: &[usize]) -> Vec
 }
 
 /// Steps with marks between them, and jumps that lead to the first step of what they led to.
-fn insert(function: &mut Function, marks: &HashMap<Reg, Reg>, stack: Option<Reg>) {
+fn insert(function: &mut Function, marks: &[Reg], stack: Option<Reg>) {
+    let mark_of = |reg: Reg| Some(marks[reg as usize]).filter(|mark| *mark != ZERO);
     let (mut steps, mut places, mut moved) = (Vec::new(), Vec::new(), Vec::new());
     for (step, place) in function.steps.iter().zip(&function.places) {
         moved.push(steps.len() as u32);
         let before = steps.len();
-        if let Some(mark) = step.guard.and_then(|(guard, _)| marks.get(&guard)) {
-            steps.push(Step { guard: None, op: Op::Wanted(*mark) });
+        if let Some(mark) = step.guard.and_then(|(guard, _)| mark_of(guard)) {
+            steps.push(Step { guard: None, op: Op::Wanted(mark) });
         }
         step.op.reads(stack, |reg| {
-            if let Some(mark) = marks.get(&reg) {
-                steps.push(Step { guard: step.guard, op: Op::Wanted(*mark) });
+            if let Some(mark) = mark_of(reg) {
+                steps.push(Step { guard: step.guard, op: Op::Wanted(mark) });
             }
         });
         step.op.writes(|reg| {
-            if let Some(mark) = marks.get(&reg) {
-                steps.push(Step { guard: step.guard, op: Op::Written(*mark) });
+            if let Some(mark) = mark_of(reg) {
+                steps.push(Step { guard: step.guard, op: Op::Written(mark) });
             }
         });
         steps.push(*step);

@@ -74,33 +74,33 @@ pub(crate) struct Place {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Operand {
+pub(crate) enum Operand<'a> {
     /// A register, a symbol, a label, or a special register.
-    Name(String),
+    Name(&'a str),
     Integer(u64),
     /// The bits of a floating-point number.
     Float(u64),
     /// `[base + offset]`; an absolute address has no base.
     Address {
-        base: Option<String>,
+        base: Option<&'a str>,
         offset: i64,
     },
     /// `{a, b}`
-    Vector(Vec<Operand>),
+    Vector(Vec<Operand<'a>>),
     /// `a|b`: a result and a predicate.
-    Pair(Box<Operand>, Box<Operand>),
+    Pair(Box<Operand<'a>>, Box<Operand<'a>>),
     /// `!p`
-    Not(String),
+    Not(&'a str),
     /// `_`
     Nothing,
     /// `(a, b)` of a call.
-    List(Vec<Operand>),
+    List(Vec<Operand<'a>>),
 }
 
-impl fmt::Display for Operand {
+impl fmt::Display for Operand<'_> {
     /// As PTX writes it; floating-point numbers by their bits.
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all = |of: &[Operand]| of.iter().map(Operand::to_string).collect::<Vec<String>>().join(", ");
+        let all = |of: &[Operand<'_>]| of.iter().map(Operand::to_string).collect::<Vec<String>>().join(", ");
         match self {
             Operand::Name(name) => to.write_str(name),
             Operand::Integer(value) => write!(to, "{value}"),
@@ -117,19 +117,19 @@ impl fmt::Display for Operand {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Instruction {
+pub(crate) struct Instruction<'a> {
     pub(crate) place: Place,
     /// A predicate, and whether it is negated.
-    pub(crate) guard: Option<(String, bool)>,
+    pub(crate) guard: Option<(&'a str, bool)>,
     /// `ld.relaxed.gpu.global.u64`
-    pub(crate) opcode: String,
-    pub(crate) operands: Vec<Operand>,
+    pub(crate) opcode: &'a str,
+    pub(crate) operands: Vec<Operand<'a>>,
 }
 
 /// A variable in some space.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Variable {
-    pub(crate) name: String,
+pub(crate) struct Variable<'a> {
+    pub(crate) name: &'a str,
     pub(crate) line: u32,
     pub(crate) space: Space,
     pub(crate) align: u64,
@@ -138,47 +138,51 @@ pub(crate) struct Variable {
     pub(crate) open: bool,
     /// Bytes of one element of `initial`.
     pub(crate) element: u64,
-    pub(crate) initial: Vec<Operand>,
+    pub(crate) initial: Vec<Operand<'a>>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Item {
+pub(crate) enum Item<'a> {
     Registers {
         of: Type,
-        names: Vec<(String, Option<u32>)>,
+        names: Vec<(&'a str, Option<u32>)>,
     },
-    Variable(Variable),
-    Label(String),
+    Variable(Variable<'a>),
+    Label(&'a str),
     Targets {
-        label: String,
-        to: Vec<String>,
+        label: &'a str,
+        to: Vec<&'a str>,
     },
-    Instruction(Instruction),
+    Instruction(Instruction<'a>),
     /// `{` and `}`: names declared inside end there.
     Open,
     Close,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Function {
-    pub(crate) name: String,
+pub(crate) struct Function<'a> {
+    pub(crate) name: &'a str,
     pub(crate) kernel: bool,
-    pub(crate) results: Vec<Variable>,
-    pub(crate) parameters: Vec<Variable>,
+    pub(crate) results: Vec<Variable<'a>>,
+    pub(crate) parameters: Vec<Variable<'a>>,
     /// `.maxntid`: of a block, at most.
     pub(crate) most_threads: Option<u32>,
     /// `.reqntid`: what a block must be.
     pub(crate) required_block: Option<[u32; 3]>,
     /// Nothing for a declaration.
-    pub(crate) body: Option<Vec<Item>>,
+    pub(crate) body: Option<Vec<Item<'a>>>,
 }
 
 /// A whole text.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Unit {
+pub(crate) struct Unit<'a> {
+    /// Of `.version`: 9, 0.
+    pub(crate) version: Option<(u32, u32)>,
+    /// It has `.address_size 64`.
+    pub(crate) is_64_bit: bool,
     pub(crate) arch: u32,
     /// Paths of `.file`, by number.
     pub(crate) files: std::collections::HashMap<u32, String>,
-    pub(crate) variables: Vec<Variable>,
-    pub(crate) functions: Vec<Function>,
+    pub(crate) variables: Vec<Variable<'a>>,
+    pub(crate) functions: Vec<Function<'a>>,
 }

@@ -1,6 +1,6 @@
 //! Tokens of PTX (PTX ISA 9.0, section 4).
 
-use logos::Logos;
+use logos::{Lexer, Logos};
 
 #[derive(Logos, Clone, Copy, Debug, PartialEq)]
 #[logos(skip r"[ \t\r\n\f]+")]
@@ -26,6 +26,35 @@ pub(crate) enum Token<'a> {
     Text(&'a str),
     #[regex(r"[@!(){}\[\],;:=|<>+\-]")]
     Mark(&'a str),
+    /// What is no token of PTX.
+    Wrong(&'a str),
+}
+
+/// The tokens of a text, each with its line.
+pub(crate) struct Tokens<'a> {
+    lexer: Lexer<'a, Token<'a>>,
+    line: u32,
+    /// Up to where lines are counted.
+    seen: usize,
+}
+
+impl<'a> Tokens<'a> {
+    pub(crate) fn of(text: &'a str) -> Tokens<'a> {
+        Tokens { lexer: Token::lexer(text), line: 1, seen: 0 }
+    }
+}
+
+impl<'a> Iterator for Tokens<'a> {
+    type Item = (Token<'a>, u32);
+
+    fn next(&mut self) -> Option<(Token<'a>, u32)> {
+        let token = self.lexer.next()?;
+        let begin = self.lexer.span().start;
+        let passed = &self.lexer.source().as_bytes()[self.seen..begin];
+        self.line += passed.iter().filter(|byte| **byte == b'\n').count() as u32;
+        self.seen = begin;
+        Some((token.unwrap_or(Token::Wrong(self.lexer.slice())), self.line))
+    }
 }
 
 impl<'a> Token<'a> {
@@ -39,7 +68,8 @@ impl<'a> Token<'a> {
             | Token::Decimal(text)
             | Token::Version(text)
             | Token::Text(text)
-            | Token::Mark(text) => text,
+            | Token::Mark(text)
+            | Token::Wrong(text) => text,
         }
     }
 }

@@ -1,33 +1,21 @@
 //! From tokens to statements.
 
 use std::iter::Peekable;
-use std::vec::IntoIter;
-
-use logos::Logos;
 
 use super::ast::{Function, Instruction, Item, Kind, Operand, Place, Space, Type, Unit, Variable};
-use super::lex::Token;
+use super::lex::{Token, Tokens};
 use crate::Error;
 
 type Result<T> = std::result::Result<T, Error>;
 
 /// Reads a module. `name` is for messages.
-pub(crate) fn parse(name: &str, text: &str) -> Result<Unit> {
-    let mut tokens = Vec::new();
-    let (mut line, mut seen) = (1, 0);
-    for (token, span) in Token::lexer(text).spanned() {
-        line += text[seen..span.start].bytes().filter(|byte| *byte == b'\n').count() as u32;
-        seen = span.start;
-        let token = token.map_err(|()| Error::syntax(name, line, &format!("`{}`", &text[span])))?;
-        tokens.push((token, line));
-    }
-    let parser = Parser { name, tokens: tokens.into_iter().peekable(), line: 1, source: (0, 0) };
-    parser.unit()
+pub(crate) fn parse<'a>(name: &'a str, text: &'a str) -> Result<Unit<'a>> {
+    Parser { name, tokens: Tokens::of(text).peekable(), line: 1, source: (0, 0) }.unit()
 }
 
 struct Parser<'a> {
     name: &'a str,
-    tokens: Peekable<IntoIter<(Token<'a>, u32)>>,
+    tokens: Peekable<Tokens<'a>>,
     line: u32,
     source: (u32, u32),
 }
@@ -37,7 +25,7 @@ impl<'a> Parser<'a> {
         let (token, line) =
             self.tokens.next().ok_or_else(|| Error::syntax(self.name, self.line, "the end of the text"))?;
         self.line = line;
-        Ok(token)
+        if let Token::Wrong(_) = token { self.wrong(token) } else { Ok(token) }
     }
 
     fn peek(&mut self) -> Option<Token<'a>> {
@@ -91,16 +79,17 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn unit(mut self) -> Result<Unit> {
+    fn unit(mut self) -> Result<Unit<'a>> {
         let mut unit = Unit::default();
         while self.peek().is_some() {
             match self.next()? {
-                Token::Directive(".version") => self.version()?,
+                Token::Directive(".version") => unit.version = Some(self.version()?),
                 Token::Directive(".target") => unit.arch = self.target()?,
                 Token::Directive(".address_size") => {
                     if self.number()? != 64 {
                         return Err(Error::syntax(self.name, self.line, "an address size other than 64"));
                     }
+                    unit.is_64_bit = true;
                 }
                 Token::Directive(".file") => self.file(&mut unit)?,
                 Token::Directive(".section") => self.skip_to("}")?,
@@ -120,10 +109,15 @@ impl<'a> Parser<'a> {
     }
 
     /// What the version brings shows by its instructions.
-    fn version(&mut self) -> Result<()> {
-        match self.next()? {
-            Token::Version(_) => Ok(()),
-            other => self.wrong(other),
+    fn version(&mut self) -> Result<(u32, u32)> {
+        let token = self.next()?;
+        let numbers = match token {
+            Token::Version(text) => text.split_once('.'),
+            _ => None,
+        };
+        match numbers.map(|(major, minor)| (major.parse(), minor.parse())) {
+            Some((Ok(major), Ok(minor))) => Ok((major, minor)),
+            _ => self.wrong(token),
         }
     }
 
@@ -136,7 +130,7 @@ impl<'a> Parser<'a> {
         digits.parse().map_err(|_| Error::syntax(self.name, self.line, word))
     }
 
-    fn file(&mut self, unit: &mut Unit) -> Result<()> {
+    fn file(&mut self, unit: &mut Unit<'a>) -> Result<()> {
         let number = self.number()? as u32;
         if let Token::Text(path) = self.next()? {
             unit.files.insert(number, path.trim_matches('"').to_owned());
@@ -166,9 +160,9 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn function(&mut self, kernel: bool) -> Result<Function> {
+    fn function(&mut self, kernel: bool) -> Result<Function<'a>> {
         let results = if self.eat("(") { self.parameters()? } else { Vec::new() };
-        let name = self.word()?.to_owned();
+        let name = self.word()?;
         let parameters = if self.eat("(") { self.parameters()? } else { Vec::new() };
         let mut function = Function {
             name,
@@ -192,7 +186,7 @@ impl<'a> Parser<'a> {
     }
 
     /// What stands between a function's parameters and its body.
-    fn directive(&mut self, directive: &str, function: &mut Function) -> Result<()> {
+    fn directive(&mut self, directive: &str, function: &mut Function<'a>) -> Result<()> {
         match directive {
             ".maxntid" => {
                 let most = self.extents()?.iter().try_fold(1_u32, |all, axis| all.checked_mul(*axis));
@@ -226,7 +220,7 @@ impl<'a> Parser<'a> {
         Ok(extents)
     }
 
-    fn parameters(&mut self) -> Result<Vec<Variable>> {
+    fn parameters(&mut self) -> Result<Vec<Variable<'a>>> {
         let mut parameters = Vec::new();
         while !self.eat(")") {
             match self.next()? {
@@ -239,7 +233,7 @@ impl<'a> Parser<'a> {
         Ok(parameters)
     }
 
-    fn variables(&mut self, space: Space) -> Result<Vec<Variable>> {
+    fn variables(&mut self, space: Space) -> Result<Vec<Variable<'a>>> {
         let first = self.variable(space)?;
         let (align, element) = (first.align, first.element);
         let mut all = vec![first];
@@ -251,7 +245,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `.align 8 .b8 name[16] = {1, 2}`, and the attributes of pointers.
-    fn variable(&mut self, space: Space) -> Result<Variable> {
+    fn variable(&mut self, space: Space) -> Result<Variable<'a>> {
         let (mut align, mut element, mut lanes) = (0, 0, 1);
         let mut pointer = false;
         loop {
@@ -290,8 +284,8 @@ impl<'a> Parser<'a> {
         self.declarator(space, align.max(element).max(1), element)
     }
 
-    fn declarator(&mut self, space: Space, align: u64, element: u64) -> Result<Variable> {
-        let (name, line) = (self.word()?.to_owned(), self.line);
+    fn declarator(&mut self, space: Space, align: u64, element: u64) -> Result<Variable<'a>> {
+        let (name, line) = (self.word()?, self.line);
         let (mut bytes, mut open) = (element, false);
         while self.eat("[") {
             if self.eat("]") {
@@ -316,7 +310,7 @@ impl<'a> Parser<'a> {
         Ok(Variable { name, line, space, align, bytes, open, element, initial })
     }
 
-    fn body(&mut self) -> Result<Vec<Item>> {
+    fn body(&mut self) -> Result<Vec<Item<'a>>> {
         let mut items = Vec::new();
         let mut depth = 1;
         loop {
@@ -344,7 +338,7 @@ impl<'a> Parser<'a> {
                 Token::Word(word) => items.push(self.instruction(None, word)?),
                 Token::Mark("@") => {
                     let negated = self.eat("!");
-                    let guard = (self.word()?.to_owned(), negated);
+                    let guard = (self.word()?, negated);
                     let word = self.word()?;
                     items.push(self.instruction(Some(guard), word)?);
                 }
@@ -353,7 +347,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn registers(&mut self) -> Result<Item> {
+    fn registers(&mut self) -> Result<Item<'a>> {
         let of = loop {
             let token = self.next()?;
             let Token::Directive(word) = token else { return self.wrong(token) };
@@ -366,7 +360,7 @@ impl<'a> Parser<'a> {
         };
         let mut names = Vec::new();
         loop {
-            let name = self.word()?.to_owned();
+            let name = self.word()?;
             let count = if self.eat("<") {
                 let count = self.number()? as u32;
                 self.expect(">")?;
@@ -383,20 +377,20 @@ impl<'a> Parser<'a> {
         Ok(Item::Registers { of, names })
     }
 
-    fn label(&mut self, word: &str) -> Result<Item> {
+    fn label(&mut self, word: &'a str) -> Result<Item<'a>> {
         if self.peek() == Some(Token::Directive(".branchtargets")) {
             self.next()?;
             let mut to = Vec::new();
             while !self.eat(";") {
-                to.push(self.word()?.to_owned());
+                to.push(self.word()?);
                 self.eat(",");
             }
-            return Ok(Item::Targets { label: word.to_owned(), to });
+            return Ok(Item::Targets { label: word, to });
         }
-        Ok(Item::Label(word.to_owned()))
+        Ok(Item::Label(word))
     }
 
-    fn instruction(&mut self, guard: Option<(String, bool)>, opcode: &str) -> Result<Item> {
+    fn instruction(&mut self, guard: Option<(&'a str, bool)>, opcode: &'a str) -> Result<Item<'a>> {
         let place = Place { line: self.line, source: self.source };
         let mut operands = Vec::new();
         while !self.eat(";") {
@@ -407,10 +401,10 @@ impl<'a> Parser<'a> {
             }
             self.eat(",");
         }
-        Ok(Item::Instruction(Instruction { place, guard, opcode: opcode.to_owned(), operands }))
+        Ok(Item::Instruction(Instruction { place, guard, opcode, operands }))
     }
 
-    fn operand(&mut self) -> Result<Operand> {
+    fn operand(&mut self) -> Result<Operand<'a>> {
         Ok(match self.peek() {
             Some(Token::Word("_")) => {
                 self.next()?;
@@ -420,11 +414,11 @@ impl<'a> Parser<'a> {
                 self.next()?;
                 // `generic(symbol)` of an initial value.
                 if word == "generic" && self.eat("(") {
-                    let name = self.word()?.to_owned();
+                    let name = self.word()?;
                     self.expect(")")?;
                     return Ok(Operand::Name(name));
                 }
-                Operand::Name(word.to_owned())
+                Operand::Name(word)
             }
             Some(Token::Float(text)) => {
                 self.next()?;
@@ -436,13 +430,13 @@ impl<'a> Parser<'a> {
             Some(Token::Mark("(")) => Operand::List(self.list("(", ")")?),
             Some(Token::Mark("!")) => {
                 self.next()?;
-                Operand::Not(self.word()?.to_owned())
+                Operand::Not(self.word()?)
             }
             _ => Operand::Integer(self.number()?),
         })
     }
 
-    fn list(&mut self, open: &str, close: &str) -> Result<Vec<Operand>> {
+    fn list(&mut self, open: &str, close: &str) -> Result<Vec<Operand<'a>>> {
         self.expect(open)?;
         let mut all = Vec::new();
         while !self.eat(close) {
@@ -452,12 +446,12 @@ impl<'a> Parser<'a> {
         Ok(all)
     }
 
-    fn address(&mut self) -> Result<Operand> {
+    fn address(&mut self) -> Result<Operand<'a>> {
         self.expect("[")?;
         let base = match self.peek() {
             Some(Token::Word(word)) => {
                 self.next()?;
-                Some(word.to_owned())
+                Some(word)
             }
             _ => None,
         };

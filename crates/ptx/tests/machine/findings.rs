@@ -1,6 +1,8 @@
 //! What a kernel may not do, and how that is told.
 
-use warpbell_ptx::{Check, Error, Finding, Launch, Module};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use warpbell_ptx::{Check, Error, Finding, Launch, Memory, Module, Region};
 
 use crate::{Words, module, run};
 
@@ -9,6 +11,50 @@ fn found(body: &str, words: &Words) -> Finding {
     match run(&module("", body).unwrap(), 1, words) {
         Err(Error::Found(finding)) => *finding,
         other => panic!("{body}: {other:?}"),
+    }
+}
+
+/// Words of which none was written, but for the last.
+struct Fresh(Words);
+
+impl Memory for Fresh {
+    fn region(&self, address: u64) -> Option<Region> {
+        self.0.region(address).map(|region| region.fresh(7))
+    }
+}
+
+#[test]
+fn memory_of_the_gpu_that_was_never_written_is_told() {
+    let read = "ld.relaxed.sys.u32 %r1, [%words+12];";
+    for (body, what) in [
+        (read, Some("4 bytes at ")),
+        ("ld.v2.u64 {%rd1, %rd2}, [%words];", Some("16 bytes at ")),
+        ("atom.add.u64 %rd1, [%words+8], 1;", Some("8 bytes at ")),
+        // The last was written by the host, the second by the kernel.
+        ("ld.v2.u64 {%rd1, %rd2}, [%words+16];", None),
+        ("atom.add.u64 %rd1, [%words+24], 1;", None),
+        (&format!("st.u64 [%words+8], 1;\n{read}"), None),
+        (&format!("atom.exch.b64 %rd1, [%words+24], 1;\nst.u64 [%words+8], %rd1;\n{read}"), None),
+    ] {
+        for weak in [false, true] {
+            let words = Words::of(&[0, 0, 0, 5]);
+            let at = words.address(0).next_multiple_of(16);
+            (0..3).for_each(|word| {
+                words.word(word).store(Region::unwritten(7, words.address(word)), Ordering::Relaxed);
+            });
+            assert_eq!(at, words.address(0), "vectors need it");
+            let module = module("", body).unwrap();
+            let launch = Launch::new(&module, "k").arguments(&at.to_le_bytes()).weak(weak);
+            let ran = launch.run(&Fresh(words), &AtomicBool::new(false));
+            match (what, ran) {
+                (None, ran) => assert!(ran.unwrap().ended, "{body}"),
+                (Some(what), Err(Error::Found(found))) => {
+                    assert_eq!(found.check, Check::Uninitialized, "{body}");
+                    assert!(found.what.starts_with(what) && found.what.contains("global memory"), "{found}");
+                }
+                (_, ran) => panic!("{body}: {ran:?}"),
+            }
+        }
     }
 }
 

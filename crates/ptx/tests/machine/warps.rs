@@ -183,8 +183,11 @@ fn an_aligned_barrier_is_one_instruction_for_a_warp() {
     };
     assert_eq!(each(32, &body("barrier.cta.sync 0")), [1; 32]);
     assert_eq!(found(32, &body("bar.sync 0")).check, Check::BlockBarrier);
-    let counts =
-        "setp.lt.u32 %p1, %r2, 32;\nselp.b32 %r3, 64, 32, %p1;\nbarrier.cta.sync 0, %r3;\nmov.u64 %rd1, 1;";
-    let said = found(64, counts);
+    // The second warp, which would wait for nobody else, comes later.
+    let counts = format!(
+        "setp.lt.u32 %p1, %r2, 32;\nselp.b32 %r3, 64, 32, %p1;\n{}barrier.cta.sync 0, %r3;\nmov.u64 %rd1, 1;",
+        "@!%p1 nanosleep.u32 20;\n".repeat(16)
+    );
+    let said = found(64, &counts);
     assert!(said.check == Check::BlockBarrier && said.what.contains("others"), "{said}");
 }

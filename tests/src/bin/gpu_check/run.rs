@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use warpbell::{DataPlacement, DeviceName, OpenOptions, Ssd, Target};
+use warpbell::{DataPlacement, DeviceName, OpenOptions, OpenTarget, Ssd, Target};
 
 use warpbell_gpu::GpuInfo;
 use warpbell_kernels::builtin;
@@ -17,6 +17,8 @@ use warpbell_tests::suite;
 /// What checks and figures run on.
 pub struct Fixture {
     pub target: Target,
+    /// As long as it is open, its modules stay loaded.
+    pub open: OpenTarget,
     /// What the target calls itself.
     pub target_name: String,
     pub quick: bool,
@@ -33,12 +35,13 @@ impl Fixture {
     pub fn new(options: &Options) -> anyhow::Result<Fixture> {
         let Options { target, quick, all, seconds, case, deadline, .. } = *options;
         anyhow::ensure!(seconds > 0.0 && seconds <= 600.0, "--seconds {seconds}: from above 0 to 600");
-        let target_name = match target.open()?.gpu() {
+        let open = target.open()?;
+        let target_name = match open.gpu() {
             None => "CPU executor".to_owned(),
             Some(gpu) => describe(gpu.info()),
         };
         let deadline = deadline.map(Duration::from_secs);
-        Ok(Fixture { target, target_name, quick, all, seconds, case, deadline })
+        Ok(Fixture { target, open, target_name, quick, all, seconds, case, deadline })
     }
 
     /// Our kernel file `file` for the target, whose compute capability is `arch`.
@@ -56,7 +59,7 @@ impl Fixture {
         match self.target {
             Target::Cpu => Err(Skipped("data in GPU memory: the CPU target has none".to_owned()).into()),
             Target::Cuda(_) | Target::Ptx | Target::PtxWith(_) => {
-                let gpu = self.target.open()?.gpu().cloned();
+                let gpu = self.open.gpu().cloned();
                 let gpu = gpu.ok_or_else(|| Skipped("data in GPU memory: no GPU".to_owned()))?;
                 Ok(OpenOptions::new().data(DataPlacement::Hbm(gpu)))
             }

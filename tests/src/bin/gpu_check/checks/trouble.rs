@@ -85,6 +85,8 @@ pub fn recovery(fixture: &Fixture) -> anyhow::Result<String> {
                 sharing,
                 api,
                 io_limit: Some(ByteSize(bytes)),
+                // All of it is filled first, and looked at in the end.
+                size: Some(ByteSize(fixture.range())),
                 verify: Some(Verify::Crc32c),
                 deadline: Duration::from_millis(200),
                 retries: 8,
