@@ -13,9 +13,9 @@ use super::real::Region;
 use super::weak;
 use crate::error::{Check, Finding, Line};
 
-/// Instructions of a turn, at most, as a power of two: where memory is strong, and where turns are to be short.
-const TURN: u32 = 8;
-const SHORT_TURN: u32 = 6;
+/// Instructions of a turn, at most, as a power of two. With longer ones lanes of a warp, which on a GPU go together, come to
+/// where they meet further apart, and groups that form there are smaller.
+const TURN: u32 = 6;
 /// Groups of lanes that a deadlock tells of, at most.
 const TOLD: usize = 6;
 /// Regions that a block remembers.
@@ -78,15 +78,13 @@ impl<'a> Block<'a> {
     pub(super) fn pass(&mut self, random: &mut Xoshiro256PlusPlus) -> Result<Pass, Box<Finding>> {
         let count = self.lanes.len();
         let (first, mut ran) = (random.random_range(0..count), false);
-        let run = self.common.run;
-        let longest = if run.weak.is_some() || run.races.is_some() { SHORT_TURN } else { TURN };
         for at in (first..count).chain(0..first) {
             self.common.weak_time(&mut self.lanes[at]);
             if !matches!(self.lanes[at].state, State::Ready) {
                 continue;
             }
             ran = true;
-            let most = 1 << random.random_range(0..=longest);
+            let most = 1 << random.random_range(0..=TURN);
             let turn = random.random_range(1..=most);
             if self.common.run(&mut self.lanes[at], turn)? == Pause::Waits {
                 self.waits(at)?;
