@@ -106,7 +106,8 @@ fn totals_are_sums_and_averages() {
 
 #[test]
 fn several_ssds_are_summed_up_point_by_point() {
-    let group = crate::GroupReport::new(vec![report(vec![run(64, 0), run(8, 1)]), report(vec![run(192, 2)])]);
+    let second = Run { point: "iodepth=2".to_owned(), ..run(8, 1) };
+    let group = crate::GroupReport::new(vec![report(vec![run(64, 0), second]), report(vec![run(192, 2)])]);
     assert_eq!(group.runs.len(), 1, "points that all of them ran");
     let one = report(vec![run(64, 0)]).runs[0].total.iops;
     assert_eq!((group.runs[0].total.ios, group.runs[0].errors), (256, 2));
