@@ -134,6 +134,8 @@ template <sharing Mode> class queue : tracer {
     WARPBELL_D optional<status> try_wait(io_token& token);
     // The same by all lanes of a group in one go: one fence for all of them.
     template <class Group> WARPBELL_D optional<status> try_wait(const Group& group, io_token& token);
+    // Whether try_wait would have a status, or a reason for none. Consumes nothing.
+    WARPBELL_D bool is_answered(const io_token& token) const;
     // Waits for each lane's own command. Lanes with an empty token take part and get success.
     template <class Group> WARPBELL_D status wait(const Group& group, io_token&& token, u64 timeout_ns = 0);
     // Waits, but only until a lane can go on: one that has failed, or that has `more` to submit and no

@@ -30,12 +30,14 @@ class [[nodiscard]] io_token {
     WARPBELL_D u32 generation() const { return static_cast<u32>(bits_ >> 16) & 0xffffu; }
     WARPBELL_D u32 queue_tag() const { return static_cast<u32>(bits_ >> 32) & 0xffffu; }
     // Why nothing was submitted; success of an empty token. Not in flight.
-    WARPBELL_D status refusal() const { return why(static_cast<u32>(bits_ >> 48)); }
+    WARPBELL_D status refusal() const {
+        return status::from_bits(static_cast<u32>(bits_ >> 48) & ~empty_mark);
+    }
 
     // The same, and `in_flight` of a token in flight. Opaque: else the compiler branches.
     WARPBELL_D status refusal_or(status in_flight) const {
         const u32 mark = port::opaque(static_cast<u32>(bits_ >> 48));
-        return mark == 0 ? in_flight : why(mark);
+        return mark == 0 ? in_flight : status::from_bits(mark & ~empty_mark);
     }
 
     // For the library and its tests: 63:48 refusal (0: in flight), 47:32 queue tag, 31:16 generation, 15:0
@@ -57,9 +59,7 @@ class [[nodiscard]] io_token {
 
   private:
     static constexpr u32 epoch_shift = 12;
-    // No status: of the library's none has bit 14, which the SSD's have (DNR).
-    static constexpr u32 empty_mark = WARPBELL_STATUS_LIBRARY | 0x4000u;
-    WARPBELL_D static status why(u32 mark) { return status::from_bits(mark == empty_mark ? 0u : mark); }
+    static constexpr u32 empty_mark = 0x4000;
     static constexpr u64 empty = static_cast<u64>(empty_mark) << 48;
     u64 bits_;
 };

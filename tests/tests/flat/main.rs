@@ -80,16 +80,21 @@ fn what_a_lease_forbids_is_the_same() {
     }
 }
 
+/// Also whether the SSD forbids another attempt.
 #[test]
 fn what_the_ssd_answers_is_the_same() {
     let reads = Selector { lba: Some(0..=5), ..Selector::default() };
-    let faults = vec![Fault { action: FaultAction::Fail { status: MEDIA }, selector: reads }];
     for setting in settings(Scene::Io) {
-        let setting = setting.faults(FaultPlan { faults: faults.clone(), ..FaultPlan::default() });
-        let notes = both(&setting);
-        assert_eq!(notes[0].said()[1] & 0x7ff, u32::from(MEDIA.code()), "{setting:?}");
-        let others = setting.by_thread && !setting.is_one_thread();
-        assert!(!others || notes[31].said().iter().all(|status| *status == 0), "{setting:?}");
+        for status in [MEDIA, MEDIA.with_dnr(true)] {
+            let action = FaultAction::Fail { status };
+            let faults = vec![Fault { action, selector: reads.clone() }];
+            let setting = setting.clone().faults(FaultPlan { faults, ..FaultPlan::default() });
+            let notes = both(&setting);
+            let (first, dnr) = (notes[0].said()[1], u32::from(status.dnr()));
+            assert_eq!((first & 0x7ff, first >> 14 & 1), (u32::from(MEDIA.code()), dnr), "{setting:?}");
+            let others = setting.by_thread && !setting.is_one_thread();
+            assert!(!others || notes[31].said().iter().all(|status| *status == 0), "{setting:?}");
+        }
     }
 }
 

@@ -91,13 +91,11 @@ WARPBELL_D status status_if(const optional<status>& said) {
     return said ? *said : status::from_bits(WARPBELL_PENDING);
 }
 
-// One answer of all lanes' commands. Those that come earlier are kept in their tokens.
+// One answer of all lanes' commands, once all have come: until then each token is as it was.
 template <sharing Mode>
 WARPBELL_D status look_at_all(const this_warp_t& warp, session<Mode>& s, warpbell_token* kept) {
-    if (const optional<status> said = look(warp, s, kept)) {
-        *kept = (said->ok() ? io_token() : io_token::refused(*said)).bits();
-    }
-    if (warp.ballot(io_token::from_bits(*kept).in_flight()) != 0) {
+    (void)s.queue().reap(warp);
+    if (warp.ballot(!s.queue().is_answered(io_token::from_bits(*kept))) != 0) {
         return status::from_bits(WARPBELL_PENDING);
     }
     return wait(warp, s, take(kept));

@@ -40,6 +40,16 @@ template <sharing Mode> WARPBELL_D bool queue<Mode>::settle(io_token& token, sta
     return true;
 }
 
+template <sharing Mode> WARPBELL_D bool queue<Mode>::is_answered(const io_token& token) const {
+    const u32 k = id_of(token);
+    if (static_cast<u32>(token.bits() >> 32) != tag_ || k >> ref_.token_shift != 0) {
+        return true; // for a reason that the token has, or by its loss
+    }
+    const u32 w = port::load_relaxed_gpu(word(lane_id_, k));
+    return (w >> WARPBELL_SLOT_GENERATION_SHIFT) != token.generation() || ((free_ | quarantine_) >> k & 1u) ||
+           !is_pending(w);
+}
+
 // The deadline has passed with the command in flight. The controller may still answer, and still write
 // to the buffer, so the id stays out of use; the word is not touched, its writer is the reaper. The
 // host is told by state, not by messages: nothing can overflow.
