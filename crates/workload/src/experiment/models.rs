@@ -2,10 +2,13 @@
 
 use super::figures::{Figures, Row};
 
+/// A model: figures of one row from those of others, where these are there.
+type Says = Box<dyn Fn(&Known<'_>) -> Option<Figures> + Send + Sync>;
+
 /// What a model says of one row, given others.
 pub(super) struct Model {
     pub(super) row: String,
-    pub(super) says: Box<dyn Fn(&Known<'_>) -> Option<Figures> + Send + Sync>,
+    pub(super) says: Says,
 }
 
 /// The rows that were measured.
