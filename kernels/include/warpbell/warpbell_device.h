@@ -18,8 +18,8 @@
  * warp that calls together, or to one thread, which is lane 0 of its warp. Any other call is refused with
  * WARPBELL_STATUS_INVALID_FIELD and does nothing, and so is a _warp or _each call on sessions that lanes
  * attached one by one. warpbell_detach, warpbell_switch_to_successor, warpbell_array_open and
- * warpbell_array_close are of whoever attached: a warp calls them together. One lane of it alone waits for the
- * others.
+ * warpbell_array_close are of whoever attached: a warp calls them together. One lane of it alone waits for
+ * the others.
  *
  * What was not attached. Refused likewise: every call on a session whose memory is all zeroes
  * (WARPBELL_SESSION_INIT), whose attach was refused, or that was detached; every call on an array of such a
