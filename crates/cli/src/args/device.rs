@@ -157,6 +157,11 @@ impl DeviceArgs {
         }
     }
 
+    /// All names of devices, with and without files of these.
+    pub fn devices(&self) -> impl Iterator<Item = &DeviceName> {
+        self.positional.iter().chain(&self.device).map(|named| &named.device)
+    }
+
     /// The devices' names, each of them once.
     pub fn names(&self) -> Result<Vec<&DeviceName>, Ending> {
         let names = self.all()?.into_iter().map(whole).collect::<Result<Vec<_>, _>>()?;

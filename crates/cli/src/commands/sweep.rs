@@ -64,7 +64,7 @@ pub fn origin<'a>(
     device: &DeviceArgs,
     faults: impl IntoIterator<Item = &'a PathBuf>,
 ) -> Result<Origin, Ending> {
-    let named = device.names()?.into_iter().flat_map(|name| match name {
+    let named = device.devices().flat_map(|name| match name {
         DeviceName::Soft(text) => SoftConfig::plans(text),
         _ => Vec::new(),
     });

@@ -413,7 +413,7 @@ fn rows_have_the_latencies_of_all_repeats_and_are_listed() {
     let own = rows[0]["name"].as_str().expect("a name");
     // The device's name has commas, and so quotes.
     let behind = cells.iter().position(|cell| *cell == own).expect("the way");
-    assert_eq!((cells[behind + 1], cells[behind + 2]), ("2", &rows[0]["each"][1]["iops"].to_string()[..]));
+    assert_eq!((cells[behind + 1], cells[behind + 2]), ("1", &rows[0]["each"][1]["iops"].to_string()[..]));
     let error = run(&["batching", OPTANE, "--csv", "/nowhere/rows.csv"]);
     assert!(String::from_utf8_lossy(&error.stderr).contains("--csv /nowhere/rows.csv: "), "{error:?}");
 }
