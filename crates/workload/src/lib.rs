@@ -55,8 +55,8 @@ pub use digest::{DIGEST_SCHEMA, Digest, DigestOptions, DigestedFile, digest};
 pub use distribution::{Distribution, DistributionError};
 pub use error::RunError;
 pub use experiment::{
-    EXPERIMENT_SCHEMA, Experiment, ExperimentOptions, ExperimentReport, Figures, Row, StripeOptions,
-    experiment_csv, repeated,
+    EXPECTED, EXPERIMENT_SCHEMA, Experiment, ExperimentOptions, ExperimentReport, Figures, Row,
+    StripeOptions, experiment_csv, repeated,
 };
 pub use group::{GROUP_SCHEMA, GroupReport, GroupRun};
 pub use job::{

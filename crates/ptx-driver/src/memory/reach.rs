@@ -14,7 +14,7 @@ pub(crate) struct Range {
     pub(crate) end: u64,
     /// Registered as I/O memory, or the soft controller's doorbells.
     pub(crate) io: bool,
-    /// It began with what `fill_unwritten` put there.
+    /// It began with `Region::unwritten` in each word.
     pub(crate) fresh: bool,
 }
 

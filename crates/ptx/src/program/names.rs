@@ -74,9 +74,10 @@ impl<'a> Names<'a> {
     }
 
     pub(super) fn registers(&mut self, declared: Declared<'a>) {
-        match declared.count {
-            None => self.declare(declared.name, Named::Register(declared.first, declared.of)),
-            Some(_) => self.0.iter_mut().last().into_iter().for_each(|scope| scope.numbered.push(declared)),
+        if declared.count.is_none() {
+            self.declare(declared.name, Named::Register(declared.first, declared.of));
+        } else if let Some(scope) = self.0.last_mut() {
+            scope.numbered.push(declared);
         }
     }
 

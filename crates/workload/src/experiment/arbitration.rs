@@ -10,6 +10,7 @@ use warpbell_nvme::feature::Arbitration;
 use warpbell_softctl::SoftConfig;
 
 use super::host_reads::{HostReads, Shape};
+use super::limits::configuration;
 use super::{Figures, Lab, Way, figures_of, figures_of_ios};
 use crate::bench::Runner;
 use crate::control::Control;
@@ -94,9 +95,11 @@ fn weighted(lab: &mut Lab<'_>, size: ByteSize, share: Share) -> Result<(), RunEr
 /// Whether both queues always have commands waiting that the SSD has not fetched: the model holds for no other. A soft
 /// controller fetches all at once, unless its profile has slots for fewer than one queue has in flight.
 fn has_waiting(lab: &Lab<'_>) -> bool {
-    let DeviceName::Soft(text) = lab.ssd.name() else { return true };
-    let Ok(config) = SoftConfig::parse(text) else { return false };
-    config.profile.is_some() && config.slots.is_some_and(|slots| slots < lab.iodepth)
+    let name = lab.ssd.name();
+    let fetches_few = |config: SoftConfig| {
+        config.profile.is_some() && config.slots.is_some_and(|slots| slots < lab.iodepth)
+    };
+    !matches!(name, DeviceName::Soft(_)) || configuration(name).is_some_and(fetches_few)
 }
 
 /// Measures both at the same time: a row for each.

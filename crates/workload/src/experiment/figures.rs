@@ -15,6 +15,9 @@ use crate::result::{DeviceReport, PathReport, Skipped};
 use crate::statistics::Interval;
 use crate::stopwatch::ClockKind;
 
+/// What a model says of a figure has its key, and this before it.
+pub const EXPECTED: &str = "expected_";
+
 /// Figures in the order in which they are shown. Units are suffixes of the keys.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
@@ -79,6 +82,11 @@ impl Figures {
     pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
         self.values.iter().map(|(key, value)| (key.as_ref(), *value))
     }
+}
+
+/// A figure in all repeats that have it.
+pub(super) fn values(each: &[Figures], key: &str) -> Vec<f64> {
+    each.iter().filter_map(|figures| figures.get(key)).collect()
 }
 
 impl Serialize for Figures {
@@ -152,7 +160,7 @@ impl Row {
     pub fn values(&self, key: &str) -> Vec<f64> {
         let once = std::slice::from_ref(&self.figures);
         let each = if self.each.is_empty() { once } else { &self.each[..] };
-        each.iter().filter_map(|figures| figures.get(key)).filter(|value| value.is_finite()).collect()
+        values(each, key).into_iter().filter(|value| value.is_finite()).collect()
     }
 }
 

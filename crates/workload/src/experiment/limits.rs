@@ -44,10 +44,15 @@ impl ReadLimits {
     }
 }
 
+/// What the name of a soft controller says of it.
+pub(super) fn configuration(name: &DeviceName) -> Option<SoftConfig> {
+    let DeviceName::Soft(text) = name else { return None };
+    SoftConfig::parse(text).ok()
+}
+
 /// The profile of a soft controller that was opened by name.
 pub(super) fn profile(ssd: &Ssd) -> Option<Profile> {
-    let DeviceName::Soft(text) = ssd.name() else { return None };
-    SoftConfig::parse(text).ok()?.profile
+    configuration(ssd.name())?.profile
 }
 
 impl Lab<'_> {

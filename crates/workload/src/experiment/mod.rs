@@ -31,7 +31,7 @@ use warpbell::{Ssd, Target};
 use warpbell_hw::Nsid;
 
 pub use csv::experiment_csv;
-pub use figures::{ExperimentReport, Figures, Row};
+pub use figures::{EXPECTED, ExperimentReport, Figures, Row};
 use models::{Known, Model};
 pub use repeats::repeated;
 pub use stripe::StripeOptions;

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use warpbell::{Buffer, DeviceMemory, DeviceName};
 use warpbell_hw::Nsid;
-use warpbell_softctl::{SoftConfig, StoreConfig};
+use warpbell_softctl::StoreConfig;
 
 use super::host_reads::{Ended, Shape, random_reads};
+use super::limits::configuration;
 use super::proof::Original;
 use super::{Figures, Lab, Way, figures_of, file_reads};
 use crate::error::RunError;
@@ -140,8 +141,7 @@ impl Lab<'_> {
 
 /// The file behind a namespace of a soft controller.
 fn file_behind(name: &DeviceName, nsid: Nsid) -> Option<PathBuf> {
-    let DeviceName::Soft(text) = name else { return None };
-    let config = SoftConfig::parse(text).ok()?;
+    let config = configuration(name)?;
     let index = (nsid.get() as usize).checked_sub(1)?;
     match config.namespaces.into_iter().nth(index)?.store {
         StoreConfig::File { path, .. } => Some(path),

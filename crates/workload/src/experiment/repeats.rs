@@ -2,7 +2,7 @@
 
 use warpbell::{Ssd, Target};
 
-use super::figures::{ExperimentReport, Figures, Row};
+use super::figures::{EXPECTED, ExperimentReport, Figures, Row, values};
 use super::models::{self, Model};
 use super::{Experiment, ExperimentOptions, once};
 use crate::control::Control;
@@ -44,9 +44,6 @@ pub fn repeated(
     report.partial |= !ended;
     Ok((report, broken))
 }
-
-/// What a model says is named so: no interval is of that.
-const MODEL: &str = "expected_";
 
 /// Several repeats as one report. There is one at least.
 fn together(mut all: Vec<ExperimentReport>, models: &[Model]) -> ExperimentReport {
@@ -103,14 +100,10 @@ fn median_row(name: String, rows: Vec<Row>) -> Row {
         }
     }
     let interval = |key: &str| median_interval(&values(&each, key));
-    let measured = figures.iter().filter(|(key, _)| !key.starts_with(MODEL));
+    // No interval is of what a model says.
+    let measured = figures.iter().filter(|(key, _)| !key.starts_with(EXPECTED));
     let intervals = measured.filter_map(|(key, _)| Some((key.to_owned(), interval(key)?))).collect();
     Row { name, iops_interval: interval("iops"), intervals, figures, latency_histogram, order, each }
-}
-
-/// A figure in all repeats that have it.
-fn values(each: &[Figures], key: &str) -> Vec<f64> {
-    each.iter().filter_map(|figures| figures.get(key)).collect()
 }
 
 #[cfg(test)]

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use warpbell_plan::chart::{ChartAxis, Figure, RowMark, Rows, STYLES, bar_swatch, si, swatch};
 use warpbell_plan::escaped;
-use warpbell_workload::{ClockKind, DeviceReport, ExperimentReport, LatencyHistogram, PathReport, Row};
+use warpbell_workload::{
+    ClockKind, DeviceReport, EXPECTED, ExperimentReport, LatencyHistogram, PathReport, Row,
+};
 
 use super::body::{Body, Layout};
 use super::data;
@@ -25,9 +27,6 @@ pub struct Found {
     /// The latencies of rows that have them, by name.
     latencies: Vec<(String, LatencyHistogram)>,
 }
-
-/// A model's figure of the same name begins so.
-const MODEL: &str = "expected_";
 
 impl Found {
     /// The experiment of this file, the `index`th result.
@@ -90,7 +89,7 @@ impl Found {
     fn pictures(&self) -> (Vec<Figure>, String) {
         let rows = &self.report.rows;
         let measured: Vec<&str> =
-            self.report.keys().into_iter().filter(|key| !key.starts_with(MODEL)).collect();
+            self.report.keys().into_iter().filter(|key| !key.starts_with(EXPECTED)).collect();
         let mut figures = Vec::new();
         // The rate; of ways with I/Os of one size the other is the same with a factor.
         let rate = ["iops", "bytes_per_s"].into_iter().find(|rate| measured.contains(rate));
@@ -130,7 +129,7 @@ impl Found {
 
     /// A counted figure, or the rate, as bars; what the model says is a mark.
     fn bars(&self, key: &str) -> Figure {
-        let model = format!("{MODEL}{key}");
+        let model = format!("{EXPECTED}{key}");
         let rows = self.with(&[key]);
         let mut marks = Vec::new();
         for (index, row) in rows.iter().enumerate() {
