@@ -56,7 +56,7 @@ fn is_help(error: &clap::Error) -> bool {
 fn run(cli: &Cli) -> Result<(), Ending> {
     log::start(cli.global.verbose);
     cli.global.refuse(&cli.command)?;
-    let stop = interrupt::flag()?;
+    let stop = interrupt::flag().map_err(|error| Ending::failed(format!("signals: {error}")))?;
     warpbell_kernels::toolchain::on_compile(warpbell_kernels::toolchain::Watch {
         begin: |what| eprintln!("compiling {what} by NVRTC: ten seconds or more, once; the result is kept"),
         interrupted: interrupt::asked,
