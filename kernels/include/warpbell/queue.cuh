@@ -197,6 +197,7 @@ template <sharing Mode> class queue : tracer {
     static constexpr bool is_shared = Mode == sharing::shared;
     static constexpr u32 no_id = ~0u; // what port::lowest_if_any says of an empty mask
     static constexpr u32 batch_max = WARPBELL_WARP_LANES;
+    static constexpr u32 most_ids = 32; // of a lane: bits of a mask
 
     // What a leader tells its group, in one broadcast: kind 31:29, count 28:23, low bits of an index 22:0.
     // Rings have at most 2^16 entries, so those bits hold the slot and the lap's parity.
@@ -206,6 +207,13 @@ template <sharing Mode> class queue : tracer {
     WARPBELL_D static u32 pack(step kind) { return static_cast<u32>(kind) << 29; }
     WARPBELL_D static u32 pack(step kind, u32 count, u64 index) {
         return ((static_cast<u32>(kind) << 29) + (count << 23)) | (static_cast<u32>(index) & index_bits);
+    }
+    // Of a poll of the ring the count is marks: the group has become its poller just now; data is flushed.
+    // What all lanes have from one broadcast the compiler knows to be alike: a branch on it keeps them
+    // together.
+    static constexpr u32 new_poller = 1, flushes_data = 2;
+    WARPBELL_D u32 pack_poll(u64 index) const {
+        return pack(step::reap, (ref_.flags & WARPBELL_QUEUE_FLUSH) != 0 ? flushes_data : 0, index);
     }
     WARPBELL_D static step kind_of(u32 packed) { return static_cast<step>(packed >> 29); }
     WARPBELL_D static u32 count_of(u32 packed) { return packed >> 23 & 63u; }
@@ -312,7 +320,7 @@ template <sharing Mode> class queue : tracer {
     // ---- doorbells (queue_doorbell.cuh)
     WARPBELL_D void ring_sq(u32 before, u32 now);
     WARPBELL_D void ring_cq(u32 before, u32 now);
-    WARPBELL_NOINLINE bool update_shadow(u32 offset, u32 before, u32 now);
+    WARPBELL_D bool update_shadow(u32 offset, u32 before, u32 now);
 
     // ---- command ids (queue_submit.cuh)
     WARPBELL_D u32 take_id();
@@ -338,7 +346,6 @@ template <sharing Mode> class queue : tracer {
     WARPBELL_D void withdraw(u32 k, status why, io_token& token);
 
     // ---- completion (queue_poll.cuh, queue_reap.cuh)
-    template <class Group> WARPBELL_D step advance(const Group& group, backoff& backoff);
     template <class Group>
     WARPBELL_NOINLINE step poll_ring(const Group& group, backoff& backoff, bool in_submit);
     WARPBELL_D u32 leader_poll(backoff& backoff, bool in_submit);
@@ -356,8 +363,7 @@ template <sharing Mode> class queue : tracer {
     WARPBELL_D bool collect(const Group& group, u32 from, bool keep, bool report_all, backoff& backoff);
     template <class Group> WARPBELL_D u32 load_run(const Group& group, u32 first, u64 (&entry)[1]);
     WARPBELL_D u32 load_run(const this_thread_t&, u32 first, u64 (&entry)[port::entries_together]);
-    WARPBELL_D bool flushes() const { return (ref_.flags & WARPBELL_QUEUE_FLUSH) != 0; }
-    template <class Group> WARPBELL_NOINLINE u32 flush_data(const Group& group, u32 run);
+    template <class Group> WARPBELL_NOINLINE bool flush_data(const Group& group);
     WARPBELL_D view view_now() const;
     template <class Group>
     WARPBELL_D void deliver_run(const Group& group, u32 first, u32 run, const u64 (&entry)[1],
@@ -381,8 +387,7 @@ template <sharing Mode> class queue : tracer {
     WARPBELL_D progress_result wait_until(const Group& group, io_token& token, status& result, bool more,
                                           backoff& backoff);
     WARPBELL_D bool settle(io_token& token, status& result);
-    WARPBELL_D status give_up(io_token& token);
-    WARPBELL_D status lose(io_token& token);
+    WARPBELL_NOINLINE status end_unanswered(u32 command, bool is_lost);
 };
 
 } // namespace WARPBELL_NAMESPACE

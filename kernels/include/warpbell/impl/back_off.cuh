@@ -16,6 +16,7 @@ struct back_off {
     u32 most = 64;
     u32 now = 1;
     WARPBELL_D void idle() {
+        WARPBELL_NO_UNROLL
         for (u32 i = 0; i < now; ++i) {
             port::pause();
         }

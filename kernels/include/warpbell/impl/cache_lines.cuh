@@ -91,7 +91,9 @@ class cache_lines {
 
     // The next line in turn.
     WARPBELL_D u32 turn_hand() const {
-        return static_cast<u32>(port::fetch_add_relaxed_gpu(&report()->hand, 1) % ref_.line_count);
+        // Of 32 bits: where those overflow, it goes on elsewhere; still each line is named within two calls
+        // for each.
+        return static_cast<u32>(port::fetch_add_relaxed_gpu(&report()->hand, 1)) % ref_.line_count;
     }
     // Line `number` of a sequence without a pattern.
     WARPBELL_D u32 drawn(u64 number) const {
@@ -180,15 +182,19 @@ class cache_lines {
         n = (n ^ n >> 32) * 0xd6e8feb86659fd93u;
         return n ^ n >> 32;
     }
-    WARPBELL_D static u64 lock(u64* bucket);
-    // Adds to the bucket's word, too.
-    WARPBELL_D static void unlock(u64* bucket, u64 more) {
-        (void)port::fetch_add_acq_rel_gpu(bucket, more - locked);
+    // ---- apart from the code of a hit, one copy of each in a kernel
+    WARPBELL_NOINLINE static u64 lock(u64* bucket);
+    WARPBELL_NOINLINE u64* bucket_apart(u64 page) const { return bucket_of(page); }
+    WARPBELL_NOINLINE static void add_apart(u64* word, u64 more) {
+        (void)port::fetch_add_acq_rel_gpu(word, more);
     }
+    WARPBELL_NOINLINE void unlink(u32 line) const;
+
+    // Adds to the bucket's word, too.
+    WARPBELL_D static void unlock(u64* bucket, u64 more) { add_apart(bucket, more - locked); }
     template <class Policy, class Open> WARPBELL_D u32 claim_open(u64& state, Open open) const;
     WARPBELL_D u32 find(u64 head, u64 page) const;
     WARPBELL_D found pin(u32 line, u64 page) const;
-    WARPBELL_D void unlink(u32 line) const;
     WARPBELL_D void add(u32 line, u64 more) const {
         (void)port::fetch_add_acq_rel_gpu(&at(line)->state, more);
     }
@@ -199,7 +205,7 @@ class cache_lines {
 
 // ---- buckets
 
-WARPBELL_D u64 cache_lines::lock(u64* bucket) {
+WARPBELL_NOINLINE u64 cache_lines::lock(u64* bucket) {
     while (true) {
         const u64 word = port::load_relaxed_gpu(bucket);
         if ((word & locked) == 0 && port::cas_acq_rel_gpu(bucket, word, word | locked) == word) {
@@ -221,8 +227,8 @@ WARPBELL_D u32 cache_lines::find(u64 head, u64 page) const {
     return none;
 }
 
-WARPBELL_D void cache_lines::unlink(u32 line) const {
-    u64* const bucket = bucket_of(page(line));
+WARPBELL_NOINLINE void cache_lines::unlink(u32 line) const {
+    u64* const bucket = bucket_apart(page(line));
     const u32 head = static_cast<u32>(lock(bucket));
     const u32 behind = port::load_relaxed_gpu(&at(line)->next);
     u32 before = head;
@@ -245,7 +251,7 @@ WARPBELL_D cache_lines::found cache_lines::pin(u32 line, u64 page) const {
     if (here && (this->page(line) == page || mutate::cache_any_page)) {
         return phase == line_phase::ready ? found::ready : found::loading;
     }
-    add(line, 0u - line_bits::pin);
+    add_apart(&at(line)->state, 0u - line_bits::pin);
     return found::busy;
 }
 
@@ -283,7 +289,7 @@ template <class Policy> WARPBELL_D void cache_lines::unpin(u32 line, bool stored
 // ---- a page that is not there
 
 WARPBELL_D cache_lines::found cache_lines::begin_miss(u64 page, u32& line) const {
-    u64* const bucket = bucket_of(page);
+    u64* const bucket = bucket_apart(page);
     if ((port::load_relaxed_gpu(bucket) & missing) != 0) {
         return found::busy;
     }
@@ -302,9 +308,7 @@ WARPBELL_D cache_lines::found cache_lines::begin_miss(u64 page, u32& line) const
     return found::ours;
 }
 
-WARPBELL_D void cache_lines::give_up_miss(u64 page) const {
-    (void)port::fetch_add_acq_rel_gpu(bucket_of(page), 0u - missing);
-}
+WARPBELL_D void cache_lines::give_up_miss(u64 page) const { add_apart(bucket_apart(page), 0u - missing); }
 
 template <class Policy, class Open> WARPBELL_D u32 cache_lines::claim_open(u64& state, Open open) const {
     // Each line twice; but of a large cache so many, before the caller looks at the clock, or goes without.
@@ -349,30 +353,32 @@ WARPBELL_D void cache_lines::give(u32 line, u64 state, u64 page, u64 more) const
     }
     port::store_relaxed_gpu(&at(line)->page, page);
     port::store_relaxed_gpu(&at(line)->error, 0u);
-    u64* const bucket = bucket_of(page);
+    u64* const bucket = bucket_apart(page);
     const u32 head = static_cast<u32>(lock(bucket));
     port::store_relaxed_gpu(&at(line)->next, head);
     const line_phase now = mutate::cache_ready_early ? line_phase::ready : line_phase::loading;
-    add(line, line_bits::of(now) - line_bits::of(line_phase::leaving) + line_bits::pin +
-                  line_bits::generation - (state & line_bits::dirty) + more);
+    add_apart(&at(line)->state, line_bits::of(now) - line_bits::of(line_phase::leaving) + line_bits::pin +
+                                    line_bits::generation - (state & line_bits::dirty) + more);
     unlock(bucket, line + 1ull - head - missing);
 }
 
 WARPBELL_D void cache_lines::keep(u32 line, status why) const {
     const u64 flags = why.buffer_in_use() ? line_bits::stuck | line_bits::held : line_bits::held;
-    add(line, line_bits::of(line_phase::ready) - line_bits::of(line_phase::leaving) + flags);
+    add_apart(&at(line)->state,
+              line_bits::of(line_phase::ready) - line_bits::of(line_phase::leaving) + flags);
 }
 
 // Nobody new finds a page that could not be read; who has a pin on it learns why.
 WARPBELL_D void cache_lines::settle(u32 line, status read) const {
     const line_phase was = mutate::cache_ready_early ? line_phase::ready : line_phase::loading;
     if (read.ok() || mutate::cache_failure_hidden) {
-        return add(line, line_bits::of(line_phase::ready) - line_bits::of(was));
+        return add_apart(&at(line)->state, line_bits::of(line_phase::ready) - line_bits::of(was));
     }
     unlink(line);
     port::store_relaxed_gpu(&at(line)->error, read.bits);
     const u64 flags = read.buffer_in_use() ? line_bits::stuck : 0;
-    add(line, line_bits::of(line_phase::failed) - line_bits::of(was) - line_bits::pin + flags);
+    add_apart(&at(line)->state,
+              line_bits::of(line_phase::failed) - line_bits::of(was) - line_bits::pin + flags);
 }
 
 // ---- reading ahead
@@ -380,16 +386,16 @@ WARPBELL_D void cache_lines::settle(u32 line, status read) const {
 // A failure is nobody's: who waits for the page finds no error, and looks again.
 WARPBELL_D void cache_lines::settle_ahead(u32 line, status read) const {
     if (read.ok() || mutate::prefetch_failure_hidden) {
-        return add(line,
-                   line_bits::of(line_phase::ready) - line_bits::of(line_phase::loading) - line_bits::pin);
+        return add_apart(&at(line)->state, line_bits::of(line_phase::ready) -
+                                               line_bits::of(line_phase::loading) - line_bits::pin);
     }
     unlink(line);
     if (mutate::prefetch_failure_told) {
         port::store_relaxed_gpu(&at(line)->error, read.bits);
     }
     const u64 flags = (read.buffer_in_use() ? line_bits::stuck : 0) - line_bits::ahead;
-    add(line,
-        line_bits::of(line_phase::failed) - line_bits::of(line_phase::loading) - line_bits::pin + flags);
+    add_apart(&at(line)->state, line_bits::of(line_phase::failed) - line_bits::of(line_phase::loading) -
+                                    line_bits::pin + flags);
 }
 
 // Who claims the line clears `ahead`, and who gives it another page begins a generation.

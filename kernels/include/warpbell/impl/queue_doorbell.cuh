@@ -10,7 +10,7 @@ inline namespace WARPBELL_NAMESPACE {
 // Stores a doorbell's new value in its shadow. Whether the controller must be woken through the register:
 // the update passed the value at which it asked to be (NVMe Base 2.0, annex B.5). Values are slots, and
 // are compared in 16 bits. A fence before the call orders the entries before the shadow.
-template <sharing Mode> WARPBELL_NOINLINE bool queue<Mode>::update_shadow(u32 offset, u32 before, u32 now) {
+template <sharing Mode> WARPBELL_D bool queue<Mode>::update_shadow(u32 offset, u32 before, u32 now) {
     const u64 shadows = port::load_relaxed_gpu(&state()->shadow);
     const u64 indices = port::load_relaxed_gpu(&state()->events);
     u32* shadow = reinterpret_cast<u32*>(shadows + offset);
@@ -32,31 +32,33 @@ template <sharing Mode> WARPBELL_NOINLINE bool queue<Mode>::update_shadow(u32 of
 // stands beside the turn.
 template <sharing Mode> WARPBELL_D void queue<Mode>::ring_sq(u32 before, u32 now) {
     const u32 value = port::low_bits(now, ref_.sq_shift);
+    bool wakes = true;
     if ((ref_.flags & WARPBELL_QUEUE_SHADOW) != 0) {
         if constexpr (is_shared) {
             before = port::load_relaxed_gpu(&state()->rung);
             port::store_relaxed_gpu(&state()->rung, now);
         }
-        if (!update_shadow(0, port::low_bits(before, ref_.sq_shift), value)) {
-            trace_sq_doorbell(now, value, false);
-            return;
-        }
+        wakes = update_shadow(0, port::low_bits(before, ref_.sq_shift), value);
     }
-    port::store_sq_doorbell(reinterpret_cast<u32*>(ref_.sq_doorbell),
-                            mutate::doorbell_unmasked ? now : value);
-    trace_sq_doorbell(now, value, true);
+    if (wakes) {
+        port::store_sq_doorbell(reinterpret_cast<u32*>(ref_.sq_doorbell),
+                                mutate::doorbell_unmasked ? now : value);
+    }
+    trace_sq_doorbell(now, value, wakes);
 }
 
 // The head moves from index `before` to index `now`. The entries were loaded before a fence.
 template <sharing Mode> WARPBELL_D void queue<Mode>::ring_cq(u32 before, u32 now) {
     const u32 value = now & cq_mask();
-    if ((ref_.flags & WARPBELL_QUEUE_SHADOW) != 0 &&
-        !update_shadow(port::load_relaxed_gpu(&state()->shadow_stride), before & cq_mask(), value)) {
-        trace_cq_doorbell(now, value, false);
-        return;
+    bool wakes = true;
+    if ((ref_.flags & WARPBELL_QUEUE_SHADOW) != 0) {
+        const u32 offset = port::load_relaxed_gpu(&state()->shadow_stride);
+        wakes = update_shadow(offset, before & cq_mask(), value);
     }
-    port::store_cq_doorbell(reinterpret_cast<u32*>(ref_.cq_doorbell), value);
-    trace_cq_doorbell(now, value, true);
+    if (wakes) {
+        port::store_cq_doorbell(reinterpret_cast<u32*>(ref_.cq_doorbell), value);
+    }
+    trace_cq_doorbell(now, value, wakes);
 }
 
 } // namespace WARPBELL_NAMESPACE

@@ -51,8 +51,10 @@ template <sharing Mode> template <class Group> WARPBELL_D void queue<Mode>::begi
     free_ = quarantine_ = generation_ = refusal_ = 0;
     tag_ = io_token::tag(ref_.qid, ref_.epoch);
     trace_attach(ref_, lane_id_, group.is_leader());
+    // Alike in all lanes, and known to be: they leave the loop together.
+    const u32 ids = group.broadcast(1u << ref_.token_shift);
     WARPBELL_NO_UNROLL
-    for (u32 k = 0; k < 1u << ref_.token_shift; ++k) {
+    for (u32 k = 0; k < ids; ++k) {
         u32 w = port::load_relaxed_gpu(word(lane_id_, k));
         u32 generation = w >> WARPBELL_SLOT_GENERATION_SHIFT;
         if (generation > generation_) {
@@ -88,16 +90,15 @@ WARPBELL_NOINLINE void queue<Mode>::attach(const Group& group, const warpbell_qu
     first_cid_ = free_ = quarantine_ = generation_ = 0;
     refusal_ = status(code::invalid_field).bits | page_only | gone;
     tag_ = no_tag;
-    if (!fits(ref, warp_slot)) {
-        return;
-    }
-    // All lanes or none: they look at the rings together.
-    const bool lost = take_hazard(ref_.host, lane_id_) != WARPBELL_QUEUE_RUNNING && !mutate::lost_ignored;
-    if (group.ballot(lost) != 0) {
-        refusal_ = 0;
-        keep_page_only();
-    } else {
-        begin(group);
+    if (group.ballot(!fits(ref, warp_slot)) == 0) {
+        // All lanes or none: they look at the rings together.
+        const bool lost = take_hazard(ref_.host, lane_id_) != WARPBELL_QUEUE_RUNNING && !mutate::lost_ignored;
+        if (group.ballot(lost) != 0) {
+            refusal_ = 0;
+            keep_page_only();
+        } else {
+            begin(group);
+        }
     }
     // One code for lanes with a hazard slot and without: settle() tells them apart.
     tag_ = port::opaque(tag_);

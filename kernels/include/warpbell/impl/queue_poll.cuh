@@ -113,9 +113,9 @@ template <sharing Mode> WARPBELL_D u32 queue<Mode>::poll_once(backoff& backoff) 
     }
     if constexpr (is_shared) {
         give_room(backoff);
-        return become_poller(backoff) ? pack(step::reap, 0, backoff.head_) : pack(step::others);
+        return become_poller(backoff) ? pack_poll(backoff.head_) : pack(step::others);
     } else {
-        return at_.outstanding != 0 ? pack(step::reap, 0, reaped()) : pack(step::idle);
+        return at_.outstanding != 0 ? pack_poll(reaped()) : pack(step::idle);
     }
 }
 
@@ -157,16 +157,21 @@ template <sharing Mode> WARPBELL_D u32 queue<Mode>::leader_poll(backoff& backoff
     }
     // Between this group's last poll at its words and the lock, the poller before may have answered it. Of an
     // exclusive queue there is no poller before.
-    return is_shared && kind_of(next) == step::reap && !was_poller ? next | pack(step::idle, 1, 0) : next;
+    return is_shared && kind_of(next) == step::reap && !was_poller ? next | pack(step::idle, new_poller, 0)
+                                                                   : next;
 }
 
-// One poll of the group, and all that it leads to.
+// One poll of the group, and all that it leads to. Who waits has a hazard slot, or every token of its group
+// has an answer at once.
 template <sharing Mode>
 template <class Group>
 WARPBELL_NOINLINE typename queue<Mode>::step queue<Mode>::poll_ring(const Group& group, backoff& backoff,
                                                                     bool in_submit) {
+    if (quarantine_ != 0 && !in_submit) {
+        rescan_quarantine();
+    }
     const u32 next = group.broadcast(group.is_leader() ? leader_poll(backoff, in_submit) : 0u);
-    const bool is_new = is_shared && count_of(next) != 0;
+    const bool is_new = is_shared && (count_of(next) & new_poller) != 0;
     step found = kind_of(next);
     if (is_new) {
         group.sync(); // the leader's acquire of the lock covers every lane's words
@@ -180,6 +185,9 @@ WARPBELL_NOINLINE typename queue<Mode>::step queue<Mode>::poll_ring(const Group&
     backoff.empty_polls_ = found == step::reap              ? 0u
                            : backoff.empty_polls_ < longest ? backoff.empty_polls_ + 1u
                                                             : longest;
+    if (found == step::lost) {
+        refusal_ = status(code::queue_lost).bits;
+    }
     return found;
 }
 

@@ -104,11 +104,11 @@ WARPBELL_D u32 queue<Mode>::load_run(const this_thread_t&, u32 first, u64 (&entr
 // controller answers to a read does not overtake what it wrote before on the same path (PCIe 6.0, 2.4.1:
 // completions do not pass posted requests), so once a register was read, data in the reader's own memory is
 // there. Data elsewhere has left that path by then; a read of that memory stays behind it, as reads do not
-// pass posted requests either. The leader reads for all lanes, each of which has its entry. The length of the
-// run that may be delivered: none if no controller answered.
+// pass posted requests either. The leader reads for all lanes, each of which has its entry. False, in every
+// lane: no controller answered, and nothing may be delivered.
 template <sharing Mode>
 template <class Group>
-WARPBELL_NOINLINE u32 queue<Mode>::flush_data(const Group& group, u32 run) {
+WARPBELL_NOINLINE bool queue<Mode>::flush_data(const Group& group) {
     const u64 status = port::load_relaxed_gpu(&state()->flush_register);
     const u64 data = port::load_relaxed_gpu(&state()->flush_data);
     const bool reads = group.is_leader() && !mutate::no_flush;
@@ -118,7 +118,7 @@ WARPBELL_NOINLINE u32 queue<Mode>::flush_data(const Group& group, u32 run) {
     answer = port::load_register_if(both, data, answer);
     // Needs the last value: what all lanes do next begins when both reads have ended.
     const bool gone = answer == ~0u && !mutate::flush_unanswered;
-    return group.ballot(gone) != 0 ? 0u : run;
+    return group.ballot(gone) == 0;
 }
 
 // The run of posted entries from index `first` on, to their commands' words.
@@ -164,15 +164,16 @@ template <class Group>
 WARPBELL_D bool queue<Mode>::collect(const Group& group, u32 from, bool keep, bool report_all,
                                      backoff& backoff) {
     const u32 begin = from & index_bits, most = group.size() * detail::entries_per_lane<Group>;
+    const bool flushes = (count_of(from) & flushes_data) != 0;
     u64 entry[detail::entries_per_lane<Group>];
     const bool always = !keep || report_all;
     u32 count = 0, surplus = 0, run;
     view now = {};
     do {
         run = load_run(group, begin + count, entry);
-        const bool flush = run != 0 && flushes();
+        const bool flush = run != 0 && flushes;
         if (flush) {
-            run = flush_data(group, run);
+            run = flush_data(group) ? run : 0u;
         }
         // What this lane has acquired, and read, before the words: whoever reads them is on another
         // processor. And before data is loaded: a cache may have some of before.
@@ -263,21 +264,6 @@ WARPBELL_D void queue<Mode>::report_if_due(const view& now, u32 count, u32 surpl
     }
 }
 
-// One poll of a waiter. For lanes with a hazard slot: a waiter has one, or every token of its group has an
-// answer at once.
-template <sharing Mode>
-template <class Group>
-WARPBELL_D typename queue<Mode>::step queue<Mode>::advance(const Group& group, backoff& backoff) {
-    if (quarantine_ != 0) {
-        rescan_quarantine();
-    }
-    const step did = poll_ring(group, backoff, false);
-    if (did == step::lost) {
-        refusal_ = status(code::queue_lost).bits;
-    }
-    return did;
-}
-
 // Exclusive: nothing will come.
 template <sharing Mode> WARPBELL_D bool queue<Mode>::nothing_outstanding() const {
     if constexpr (is_shared) {
@@ -314,7 +300,7 @@ WARPBELL_D progress_result queue<Mode>::progress(const Group& group, backoff& ba
         if (is_new && n != 0 && n + 1u == polls && result == progress_result::idle) {
             backoff.polls_ = port::polls_per_state() - port::polls_per_clock / 2u - 1u;
         }
-        const step did = advance(group, backoff);
+        const step did = poll_ring(group, backoff, false);
         if (did == step::expired || did == step::lost) {
             result = did == step::lost ? progress_result::lost : progress_result::expired;
             break;
@@ -350,10 +336,10 @@ WARPBELL_D progress_result queue<Mode>::reap(const Group& group) {
             if ((seen & WARPBELL_REAP_LOCK) == 0 && ready(static_cast<u32>(port::load_relaxed_gpu(head))) &&
                 take_lock(seen, backoff)) {
                 backoff.head_ = static_cast<u32>(port::load_relaxed_gpu(head));
-                next = pack(step::reap, 0, backoff.head_);
+                next = pack_poll(backoff.head_);
             }
         } else if (at_.outstanding != 0 && ready(static_cast<u32>(reaped()))) {
-            next = pack(step::reap, 0, reaped());
+            next = pack_poll(reaped());
         }
     }
     next = group.broadcast(next);

@@ -16,17 +16,18 @@ template <sharing Mode> WARPBELL_D u32 queue<Mode>::take_id() {
 
 // Commands that timed out and have completed since: their ids, and their buffers, are free again.
 template <sharing Mode> WARPBELL_NOINLINE void queue<Mode>::rescan_quarantine() {
-    const u32 before = quarantine_;
+    u32 kept = quarantine_;
+    // The same number of rounds in each lane: they leave the loop together.
     WARPBELL_NO_UNROLL
-    for (u32 left = quarantine_; left != 0; left &= left - 1u) {
-        u32 k = port::lowest(left);
-        if (is_pending(port::load_relaxed_gpu(word(lane_id_, k))) && !mutate::quarantine_left_early) {
+    for (u32 k = 0; k < most_ids; ++k) {
+        const u32 bit = kept & 1u << k;
+        if (bit == 0 ||
+            (is_pending(port::load_relaxed_gpu(word(lane_id_, k))) && !mutate::quarantine_left_early)) {
             continue;
         }
-        quarantine_ &= ~(1u << k);
-        free_ |= 1u << k;
+        kept &= ~bit;
         trace_late(wire_cid(k));
-        port::store_relaxed_sys(quarantine_word(), quarantine_);
+        port::store_relaxed_sys(quarantine_word(), kept);
         u32* late = &state()->late[port::lane()];
         if constexpr (is_shared) {
             port::add_relaxed_gpu(late, 1);
@@ -34,10 +35,12 @@ template <sharing Mode> WARPBELL_NOINLINE void queue<Mode>::rescan_quarantine() 
             port::store_relaxed_gpu(late, port::load_relaxed_gpu(late) + 1u);
         }
     }
-    if (quarantine_ != before) {
+    if (kept != quarantine_) {
         // The mask before the words that are armed next: else the host takes a new command for the old one.
         port::fence_sys();
     }
+    free_ |= quarantine_ & ~kept;
+    quarantine_ = kept;
 }
 
 // ---- reserve, write, publish ---------------------------------------------------------------------------
@@ -94,12 +97,12 @@ template <sharing Mode> WARPBELL_D u32 queue<Mode>::reserve(u32 n, u32 least) {
 }
 
 // What is granted of n slots to the group's waiting lanes: all of them if `whole`, else at least one. idle:
-// there is no room.
+// there is no room, or nothing is asked for.
 template <sharing Mode>
 template <class Group>
 WARPBELL_D u32 queue<Mode>::ask_for_room(const Group& group, u32 n, bool whole) {
     if constexpr (is_shared) {
-        return group.broadcast(group.is_leader() ? reserve(n, whole ? n : 1u) : 0u);
+        return group.broadcast(group.is_leader() && n != 0 ? reserve(n, whole ? n : 1u) : pack(step::idle));
     } else {
         // All lanes have the counters: no broadcast.
         const u32 free = cap() - at_.outstanding;
@@ -108,8 +111,8 @@ WARPBELL_D u32 queue<Mode>::ask_for_room(const Group& group, u32 n, bool whole) 
         }
         const u32 unreported = mutate::head_without_reported ? 0 : at_.unreported;
         const u32 room = mutate::no_room_check ? n : free - unreported;
-        return room >= (whole ? n : 1u) ? pack(step::granted, room < n ? room : n, at_.tail)
-                                        : pack(step::idle);
+        return n != 0 && room >= (whole ? n : 1u) ? pack(step::granted, room < n ? room : n, at_.tail)
+                                                  : pack(step::idle);
     }
 }
 
@@ -342,7 +345,7 @@ WARPBELL_D io_token queue<Mode>::submit_all(const Group& group, bool want, sqe e
             withdraw(k, code::invalid_batch, token);
             break;
         }
-        const u32 next = starved != 0 ? pack(step::idle) : ask_for_room(group, n, whole);
+        const u32 next = ask_for_room(group, starved == 0 ? n : 0u, whole);
         if (kind_of(next) == step::granted) {
             use_grant(group, next, waiting, k, entry, token);
             waiting = count_of(next) == n || mutate::partial_batch_lost ? 0 : group.ballot(k != no_id);

@@ -24,17 +24,20 @@ template <sharing Mode> WARPBELL_D bool queue<Mode>::settle(io_token& token, sta
     // A copy of a token whose command was answered: never a wait, and never an answer.
     const bool recycled =
         (w >> WARPBELL_SLOT_GENERATION_SHIFT) != token.generation() && !mutate::token_of_recycled_id;
-    const bool stale = (recycled || ((free_ | quarantine_) >> k & 1u)) && !mutate::stale_token_accepted;
-    if (!stale && is_pending(w)) {
+    const bool unused = ((free_ | quarantine_) >> k & 1u) != 0;
+    // Without a branch for each: what follows for all lanes would be compiled for lanes apart.
+    const u32 stale = port::opaque((recycled | unused) && !mutate::stale_token_accepted ? 1u : 0u);
+    if ((stale | (is_pending(w) ? 0u : 1u)) == 0) {
         return false;
     }
-    result = stale ? status(code::stale_token) : status::from_wire(w);
-    if (!stale) {
-        // Only here does an id that was in flight become free: its owner has seen its completion.
-        free_ |= mutate::free_by_other ? (1u << ref_.token_shift) - 1u : 1u << k;
+    result = stale != 0 ? status(code::stale_token) : status::from_wire(w);
+    // Only here does an id that was in flight become free: its owner has seen its completion.
+    const u32 freed = mutate::free_by_other ? (1u << ref_.token_shift) - 1u : 1u << k;
+    free_ |= stale != 0 ? 0u : freed;
+    if (stale == 0) {
         trace_complete(wire_cid(k), token.generation(), w & WARPBELL_SLOT_STATUS);
     }
-    if (stale || !mutate::status_twice) {
+    if (stale != 0 || !mutate::status_twice) {
         token.reset();
     }
     return true;
@@ -50,18 +53,25 @@ template <sharing Mode> WARPBELL_D bool queue<Mode>::is_answered(const io_token&
            !is_pending(w);
 }
 
-// The deadline has passed with the command in flight. The controller may still answer, and still write
-// to the buffer, so the id stays out of use; the word is not touched, its writer is the reaper. The
-// host is told by state, not by messages: nothing can overflow.
-template <sharing Mode> WARPBELL_D status queue<Mode>::give_up(io_token& token) {
-    const u32 bit = 1u << id_of(token);
-    trace_complete(wire_cid(id_of(token)), token.generation(), status(code::timed_out).bits);
-    token.reset();
-    if (mutate::reuse_at_timeout) {
-        free_ |= bit;
-        return code::timed_out;
+// A command in flight is answered without its completion: the deadline has passed, or the queue is lost.
+// `command`: its id and generation, as they stand in its token.
+//
+// At a deadline the controller may still answer, and still write to the buffer, so the id stays out of use;
+// the word is not touched, its writer is the reaper. The host is told by state, not by messages: nothing can
+// overflow. Of a lost queue the id dies with it. Should its completion come all the same, before the host has
+// deleted the queue, no copy of the token may be answered with it: this was the one status.
+template <sharing Mode> WARPBELL_NOINLINE status queue<Mode>::end_unanswered(u32 command, bool is_lost) {
+    const status why = is_lost ? code::queue_lost : code::timed_out;
+    const u32 bit = 1u << ((command - first_cid_) & 0xffffu);
+    trace_complete(wire_cid((command - first_cid_) & 0xffffu), command >> 16, why.bits);
+    if (is_lost ? mutate::id_lives_on_after_loss : mutate::reuse_at_timeout) {
+        free_ |= is_lost ? 0u : bit;
+        return why;
     }
     quarantine_ |= bit;
+    if (is_lost) {
+        return why;
+    }
     u32* alarm = &reinterpret_cast<warpbell_queue_host*>(ref_.host)->alarm;
     if (mutate::alarm_before_quarantine) {
         port::store_release_sys(alarm, 1);
@@ -71,25 +81,16 @@ template <sharing Mode> WARPBELL_D status queue<Mode>::give_up(io_token& token) 
     if (!mutate::alarm_before_quarantine) {
         port::store_release_sys(alarm, 1);
     }
-    return code::timed_out;
+    return why;
 }
 
 template <sharing Mode> WARPBELL_D status queue<Mode>::abandon(io_token&& token) {
     if (const optional<status> done = try_wait(token)) {
         return *done;
     }
-    return refusal_ ? lose(token) : give_up(token);
-}
-
-// The queue is gone, and the id dies with it. Should its completion come all the same, before the host has
-// deleted the queue, no copy of the token may be answered with it: this was the one status.
-template <sharing Mode> WARPBELL_D status queue<Mode>::lose(io_token& token) {
-    if (!mutate::id_lives_on_after_loss) {
-        quarantine_ |= 1u << id_of(token);
-    }
-    trace_complete(wire_cid(id_of(token)), token.generation(), status(code::queue_lost).bits);
+    const u32 command = static_cast<u32>(token.bits());
     token.reset();
-    return code::queue_lost;
+    return end_unanswered(command, refusal_ != 0);
 }
 
 template <sharing Mode> WARPBELL_D optional<status> queue<Mode>::try_wait(io_token& token) {
@@ -115,26 +116,33 @@ template <sharing Mode>
 template <bool Some, class Group>
 WARPBELL_D progress_result queue<Mode>::wait_until(const Group& group, io_token& token, status& result,
                                                    bool more, backoff& backoff) {
-    bool waiting = Some ? token.valid() && !settle(token, result) : !settle(token, result);
-    // Lanes that can go on. Without a hazard slot there is nothing to poll.
-    u32 free = Some ? group.ballot(!waiting && more && (refusal_ & page_only) == 0) : 0;
-    step did = step::idle;
-    while ((free | group.ballot(waiting)) != 0) {
-        do { // again and again, for as long as the group waits: nobody wakes it up
-            did = advance(group, backoff);
-        } while (did == step::idle && free == 0);
+    bool waiting = !Some || token.valid(), polled = false;
+    u32 free = 0; // lanes that can go on; without a hazard slot there is nothing to poll
+    // Opaque: else the compiler makes two loops of this one, for the first time and for the others.
+    step did = static_cast<step>(port::opaque(static_cast<u32>(step::idle)));
+    u32 on;
+    WARPBELL_NO_UNROLL
+    do {
         if (waiting) {
             waiting = !settle(token, result);
         }
         if (waiting && (did == step::expired || did == step::lost)) {
-            result = did == step::expired ? give_up(token) : lose(token);
+            result = end_unanswered(static_cast<u32>(token.bits()), did == step::lost);
+            token.reset();
             waiting = false;
         }
-        free = Some ? free | group.ballot(!waiting && (more || !result.ok())) : 0;
-        if (free != 0) {
-            break;
+        if constexpr (Some) {
+            const bool goes_on = polled ? more || !result.ok() : more && (refusal_ & page_only) == 0;
+            free |= group.ballot(!waiting && goes_on);
         }
-    }
+        on = Some && polled && free != 0 ? 0u : free | group.ballot(waiting);
+        if (on != 0) {
+            polled = true;
+            do { // again and again, for as long as the group waits: nobody wakes it up
+                did = poll_ring(group, backoff, false);
+            } while (did == step::idle && free == 0);
+        }
+    } while (port::opaque(on) != 0);
     if (mutate::no_fence_unlock) {
         release_poller(backoff, true);
     }
