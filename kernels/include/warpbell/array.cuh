@@ -24,6 +24,14 @@ inline namespace WARPBELL_NAMESPACE {
 
 namespace detail {
 
+// Apart from the code of an element that words can move.
+WARPBELL_NOINLINE void copy_odd(u8* out, const u8* in, u32 bytes) {
+    WARPBELL_NO_UNROLL
+    for (u32 at = 0; at < bytes; ++at) {
+        out[at] = in[at];
+    }
+}
+
 // By bytes where the address is not one for words: of an element of any size, at any place.
 template <class To, class From> WARPBELL_D void copy_bytes(To* to, const From* from, u32 bytes) {
     u8* const out = reinterpret_cast<u8*>(to);
@@ -39,9 +47,7 @@ template <class To, class From> WARPBELL_D void copy_bytes(To* to, const From* f
         }
         return;
     }
-    for (u32 at = 0; at < bytes; ++at) {
-        out[at] = in[at];
-    }
+    copy_odd(out, in, bytes);
 }
 
 } // namespace detail

@@ -53,7 +53,44 @@ template <sharing Mode, class Retry> struct backing<session<Mode, Retry>> {
     template <class Group>
     WARPBELL_D static status move(const Group& group, source_type& s, opcode op, optional<extent> where,
                                   const span_type& data) {
-        return run_each(group, s, op, where, data, 0);
+        if constexpr (Retry::enabled) {
+            return run_each(group, s, op, where, data, 0);
+        } else {
+            return run_in_rounds(group, s, op, where, data);
+        }
+    }
+    // A page is one command, unless the SSD takes less at once: then its pieces follow each other, all lanes'
+    // together.
+    template <class Group>
+    WARPBELL_D static status run_in_rounds(const Group& group, source_type& s, opcode op,
+                                           optional<extent> where, const span_type& data) {
+        extent all = {where ? where->start : lba(), where ? where->blocks : 0u};
+        status result = where ? check_whole(s, op, all, data) : status();
+        u32 next = result.ok() ? 0u : all.blocks;
+        backoff patience;
+        port::keep_in_memory(all);
+        port::keep_in_memory(next);
+        port::keep_in_memory(result);
+        WARPBELL_NO_UNROLL
+        while (group.ballot(next < all.blocks) != 0) {
+            const bool want = next < all.blocks;
+            const u32 rest = all.blocks - next, blocks = rest < s.max_blocks() ? rest : s.max_blocks();
+            sqe entry = {};
+            if (want) {
+                const dma_span its = data.subspan(static_cast<u64>(next) * s.block_bytes(),
+                                                  static_cast<u64>(blocks) * s.block_bytes());
+                result = s.check_data(its, its.bytes());
+                if (result.ok()) {
+                    entry = s.entry(op, extent{lba(all.start.value + next), blocks}, its);
+                }
+            }
+            io_token token = s.queue().submit(group, want && result.ok(), entry, patience);
+            status said;
+            (void)s.queue().wait_all(group, token, said, patience);
+            result = result.ok() ? said : result;
+            next = result.ok() ? next + blocks : all.blocks;
+        }
+        return result;
     }
     // Why nothing will be sent. With a policy of retries the group moves on to the next queue first.
     template <class Group> WARPBELL_D static status refusal(const Group& group, source_type& s) {
@@ -282,6 +319,7 @@ class page_cache {
     WARPBELL_D static void note_found(way& mine, cache_lines::found how);
     WARPBELL_D static status answer_of(const way& got);
     WARPBELL_D way look_up(bool leads, u64 page);
+    WARPBELL_D way look_up_apart(bool leads, u64 page);
     WARPBELL_D void claim(way& mine, u64 page);
     template <class Group> WARPBELL_D status fetch(const Group& group, u32 away, way& mine, u64& page);
     template <class Group> WARPBELL_D void write_back(const Group& group, way& mine, u64& page);

@@ -144,6 +144,10 @@ template <sharing Mode> class queue : tracer {
     template <class Group>
     WARPBELL_D progress_result wait_some(const Group& group, io_token& token, status& result, bool more,
                                          backoff& backoff);
+    // Waits for each lane's own command, with a deadline that several calls have together.
+    template <class Group>
+    WARPBELL_D progress_result wait_all(const Group& group, io_token& token, status& result,
+                                        backoff& backoff);
     // What a deadline of 0 stands for.
     WARPBELL_D u64 deadline(u64 timeout_ns) const;
 

@@ -166,7 +166,7 @@ WARPBELL_CACHE_CALL(void, class Group, class Meanwhile)::await(const Group& grou
                 mine.answer = failed ? lines_.error(mine.line) : status(code::not_submitted);
                 // No error: it was read ahead, in vain; so this lane reads it.
                 mine.now = mine.answer.ok() ? way::at::busy : way::at::failed;
-                drop(true, mine.line, false);
+                lines_.template unpin_apart<Policy>(mine.line, false);
             }
         }
         meanwhile();
@@ -193,6 +193,15 @@ WARPBELL_CACHE_MEMBER(auto)::look_up(bool leads, u64 page) -> way {
     way mine;
     if (leads) {
         note_found(mine, lines_.find_and_pin(page, mine.line));
+        hits_ += mine.now == way::at::pinned ? 1u : 0u;
+    }
+    return mine;
+}
+
+WARPBELL_CACHE_MEMBER(auto)::look_up_apart(bool leads, u64 page) -> way {
+    way mine;
+    if (leads) {
+        note_found(mine, lines_.find_and_pin_apart(page, mine.line));
         hits_ += mine.now == way::at::pinned ? 1u : 0u;
     }
     return mine;
@@ -312,7 +321,7 @@ WARPBELL_CACHE_REST(bool, class Group, class Meanwhile)::go_on(const Group& grou
         meanwhile();
         // Who has got something goes on at once.
         still != before ? call.wait.busy() : call.wait.idle();
-        call.mine = look_up(open && port::lane() == port::lowest(same), page);
+        call.mine = look_up_apart(open && port::lane() == port::lowest(same), page);
     }
     call.asking = group.ballot(open);
     resolve(group, open, same, page, call, meanwhile);

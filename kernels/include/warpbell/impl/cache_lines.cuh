@@ -119,6 +119,11 @@ class cache_lines {
     };
     // Pins the line that has the page, if one is found.
     WARPBELL_D found find_and_pin(u64 page, u32& line) const;
+    // The same, apart from the code of a hit.
+    WARPBELL_NOINLINE found find_and_pin_apart(u64 page, u32& line) const { return find_and_pin(page, line); }
+    template <class Policy> WARPBELL_NOINLINE void unpin_apart(u32 line, bool stored) const {
+        unpin<Policy>(line, stored);
+    }
     // Gives a pin back. `stored`: the page was changed.
     template <class Policy> WARPBELL_D void unpin(u32 line, bool stored) const;
 
@@ -293,19 +298,14 @@ WARPBELL_D cache_lines::found cache_lines::begin_miss(u64 page, u32& line) const
     if ((port::load_relaxed_gpu(bucket) & missing) != 0) {
         return found::busy;
     }
-    const u64 word = lock(bucket);
-    if ((word & missing) != 0) {
+    if ((lock(bucket) & missing) != 0) {
         unlock(bucket, 0);
         return found::busy;
     }
-    line = find(word, page);
-    if (line != none && !mutate::cache_loaded_twice) {
-        const found how = pin(line, page);
-        unlock(bucket, 0);
-        return how;
-    }
-    unlock(bucket, missing);
-    return found::ours;
+    // Nobody changes the bucket's links meanwhile.
+    const found how = mutate::cache_loaded_twice ? found::nothing : find_and_pin_apart(page, line);
+    unlock(bucket, how == found::nothing ? missing : 0);
+    return how == found::nothing ? found::ours : how;
 }
 
 WARPBELL_D void cache_lines::give_up_miss(u64 page) const { add_apart(bucket_apart(page), 0u - missing); }

@@ -46,6 +46,8 @@ constexpr u32 room_wanted = 8;
 constexpr u32 longest_pause = 4;
 #endif
 
+constexpr bool votes_keep_together = false; // nobody needs to know; a ballot costs some hundred nanoseconds
+
 // ---- where this lane is ----------------------------------------------------------------------------
 
 WARPBELL_PORT u32 lane() { return simt::lane_index(); }

@@ -29,6 +29,8 @@ WARPBELL_D constexpr u32 polls_per_state() { return 256; }
 // of a ring in host memory is a round trip over PCIe.
 WARPBELL_D constexpr u32 polls_per_call() { return 16; }
 WARPBELL_D constexpr u32 polls_alone() { return 1; }
+// The compiler knows that lanes are together behind a loop that ends by a ballot.
+constexpr bool votes_keep_together = true;
 // Completions that a thread alone loads together.
 constexpr u32 entries_together = 4;
 // Where less room than this is left, completions are reported at once.

@@ -339,34 +339,37 @@ WARPBELL_D io_token queue<Mode>::submit_all(const Group& group, bool want, sqe e
     // and nobody has reaped that.
     u32 starved =
         port::opaque(waiting == group.mask() ? 0u : group.ballot(want && k == no_id && quarantine_ != 0));
-    while ((starved | waiting) != 0) {
+    // A refusal is of all lanes that are left, after the loop, which has one end for all of them.
+    status why = code::not_submitted;
+    if (whole && static_cast<u32>(port::population(waiting | starved)) > sq_mask()) {
+        why = code::invalid_batch;
+        waiting = starved = 0;
+    }
+    u32 on = starved | waiting;
+    WARPBELL_NO_UNROLL
+    while (on != 0) {
         const u32 n = port::population(waiting);
-        if (whole && n > sq_mask()) {
-            withdraw(k, code::invalid_batch, token);
-            break;
-        }
         const u32 next = ask_for_room(group, starved == 0 ? n : 0u, whole);
-        if (kind_of(next) == step::granted) {
+        step did = kind_of(next);
+        if (did == step::granted) {
             use_grant(group, next, waiting, k, entry, token);
-            waiting = count_of(next) == n || mutate::partial_batch_lost ? 0 : group.ballot(k != no_id);
-            continue;
-        }
-        // Room comes from completions, and this group may be the only one that can look for them.
-        const step did =
-            kind_of(next) == step::lost ? step::lost : poll_for_room<Aside>(group, patience, entry.dword);
-        if (did == step::expired || did == step::lost) {
-            withdraw(k, did == step::lost ? code::queue_lost : code::not_submitted, token);
-            break;
-        }
-        if (starved != 0) {
-            if (want && k == no_id) {
+        } else {
+            // Room comes from completions, and this group may be the only one that can look for them.
+            did = did == step::lost ? did : poll_for_room<Aside>(group, patience, entry.dword);
+            why = did == step::lost ? status(code::queue_lost) : why;
+            if (starved != 0 && want && k == no_id && did != step::expired && did != step::lost) {
                 rescan_quarantine();
                 k = take_id();
             }
-            waiting = group.ballot(k != no_id);
-            starved = port::opaque(0u); // else the compiler makes two loops of this one
+            starved = 0;
         }
+        const bool ends = did == step::expired || did == step::lost || mutate::partial_batch_lost;
+        // On a GPU by a ballot, though nobody may be left: a loop that ends by what was shuffled, or
+        // returned, may end for some lanes alone as far as the compiler knows.
+        const bool all = did == step::granted && count_of(next) == n && !port::votes_keep_together;
+        waiting = on = all ? 0u : group.ballot(k != no_id && !ends);
     }
+    withdraw(k, why, token);
     release_poller(patience, false);
     return token;
 }

@@ -164,6 +164,13 @@ WARPBELL_D progress_result queue<Mode>::wait_some(const Group& group, io_token& 
 
 template <sharing Mode>
 template <class Group>
+WARPBELL_D progress_result queue<Mode>::wait_all(const Group& group, io_token& token, status& result,
+                                                 backoff& backoff) {
+    return wait_until<false>(group, token, result, false, backoff);
+}
+
+template <sharing Mode>
+template <class Group>
 WARPBELL_D status queue<Mode>::wait(const Group& group, io_token&& token, u64 timeout_ns) {
     status result;
     backoff backoff(timeout_ns);
