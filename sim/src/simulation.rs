@@ -56,9 +56,10 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// For a controller that acts for a short while now and then, and pauses longer than any deadline lasts.
+    /// For a controller that acts for a short while now and then, and pauses longer than any deadline lasts. The while is
+    /// long enough for a command that it finds to be fetched, answered and collected.
     pub fn now_and_then(&self) -> bool {
-        self.round % 2048 < 12
+        self.round % 2048 < 24
     }
 }
 
