@@ -7,6 +7,7 @@ use crate::toolchain::CompileError;
 
 /// Why kernels could not be loaded or run.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// This build has no CPU target.
     #[error("target cpu is not available: {reason}")]

@@ -169,9 +169,4 @@ impl Controller {
     pub fn async_event_config(&self) -> Result<AsyncEventConfig, DriverError> {
         self.current(FeatureId::ASYNC_EVENT_CONFIG).map(AsyncEventConfig::from_bits)
     }
-
-    /// Chooses the asynchronous events.
-    pub fn set_async_event_config(&self, value: AsyncEventConfig) -> Result<(), DriverError> {
-        self.set_feature(FeatureId::ASYNC_EVENT_CONFIG, value.into_bits(), None).map(|_| ())
-    }
 }

@@ -277,12 +277,6 @@ impl QueuePair {
         self.index_base
     }
 
-    /// Says where a party that drove the queue (a kernel) left both counters, all its commands completed and
-    /// reported to the controller. `None` if it did not end like that.
-    pub fn set_index_base(&mut self, index: Option<u64>) {
-        self.index_base = index;
-    }
-
     pub(crate) fn belongs_to(&self, book: &Arc<QueueBook>) -> bool {
         Arc::ptr_eq(&self.book, book)
     }

@@ -4,6 +4,7 @@ use crate::{CopyDirection, DmaAccess, Iova, MemoryError, Window};
 
 /// Why an access by the controller failed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum AccessError {
     /// Nothing is mapped there, or not for this access.
     #[error("DMA {access:?} of {len} bytes at {iova}: not mapped")]

@@ -56,6 +56,7 @@ pub struct DmaLimits {
 
 /// Why a mapping was refused.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum DmaError {
     /// Not page aligned.
     #[error("DMA mapping of {len} bytes at offset {offset}: both must be multiples of {page_size}")]

@@ -29,6 +29,7 @@ pub enum DoorbellPath {
 
 /// Why a doorbell could not be had.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum DoorbellError {
     /// The register lies outside the mapped page.
     #[error("doorbell of {qid} at offset {offset:#x}: only {len:#x} bytes are mapped")]

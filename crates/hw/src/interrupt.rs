@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 
 /// Why a vector could not be had.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum InterruptError {
     /// A vector that the function does not have.
     #[error("interrupt vector {vector}: the function has {count}")]

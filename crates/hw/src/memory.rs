@@ -20,6 +20,7 @@ pub const HUGE_PAGE: usize = 2 << 20;
 
 /// Why memory could not be had, or an access was refused.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum MemoryError {
     /// A length of 0, or one that overflows when rounded to pages.
     #[error("memory length {len} bytes: must be from 1 to {max}")]

@@ -9,6 +9,7 @@ pub enum ResetKind {
 
 /// Why a reset did not happen.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ResetError {
     /// The function has no such reset.
     #[error("{kind:?} reset is not available: {reason}")]

@@ -97,11 +97,6 @@ impl Cqe {
         self.status.status()
     }
 
-    /// The 64-bit result of commands that have one: DW0 low, DW1 high.
-    pub const fn result64(&self) -> u64 {
-        self.lo()
-    }
-
     /// The first quadword: DW0, and DW1 << 32.
     pub const fn lo(&self) -> u64 {
         self.dw0 as u64 | (self.dw1 as u64) << 32

@@ -261,11 +261,6 @@ impl Crto {
     pub const fn with_media_ms(&self) -> u32 {
         self.crwmt() as u32 * TIMEOUT_UNIT_MS
     }
-
-    /// CRIMT in milliseconds.
-    pub const fn independent_of_media_ms(&self) -> u32 {
-        self.crimt() as u32 * TIMEOUT_UNIT_MS
-    }
 }
 
 open_enum! {

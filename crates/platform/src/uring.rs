@@ -5,6 +5,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
 
 use io_uring::{IoUring, opcode, types};
 
@@ -15,9 +16,10 @@ const ALIGNMENT: usize = 4096;
 pub struct RingReads {
     ring: IoUring,
     file: File,
-    /// Never moves, nor changes its length, while reads are in flight.
+    /// Held, and touched by `base` alone: no reference is made into memory that the kernel may be writing to.
     memory: Vec<u8>,
-    skip: usize,
+    /// The first slot's first byte.
+    base: NonNull<u8>,
     bytes: usize,
     busy: Vec<bool>,
 }
@@ -28,9 +30,17 @@ impl RingReads {
         let ring = IoUring::new(slots.max(1).next_power_of_two())?;
         let all = bytes.checked_mul(slots as usize).and_then(|all| all.checked_add(ALIGNMENT));
         let all = all.ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
-        let memory = vec![0; all];
+        let mut memory = vec![0u8; all];
         let skip = memory.as_ptr().align_offset(ALIGNMENT);
-        Ok(RingReads { ring, file, memory, skip, bytes, busy: vec![false; slots as usize] })
+        let base = NonNull::from(&mut memory[skip..]).cast();
+        Ok(RingReads { ring, file, memory, base, bytes, busy: vec![false; slots as usize] })
+    }
+
+    /// The first byte of a slot.
+    fn slot(&self, slot: usize) -> NonNull<u8> {
+        assert!(slot < self.busy.len(), "slot {slot} of {}", self.busy.len());
+        // SAFETY: `new` made room for all slots behind `base`.
+        unsafe { self.base.add(slot * self.bytes) }
     }
 
     /// Queues a read at `offset` in a slot that has none; [`RingReads::wait`] submits it.
@@ -39,9 +49,8 @@ impl RingReads {
             let text = format!("slot {slot} of {}: has a read in flight, or is none", self.busy.len());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
-        let at = self.skip + slot * self.bytes;
         let len = u32::try_from(self.bytes).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-        let into = self.memory[at..at + self.bytes].as_mut_ptr();
+        let into = self.slot(slot).as_ptr();
         let read = opcode::Read::new(types::Fd(self.file.as_raw_fd()), into, len).offset(offset);
         let entry = read.build().user_data(slot as u64);
         // SAFETY: the slot's part of `memory` and the file outlive the read: both stay until `Drop` has waited for it.
@@ -69,9 +78,12 @@ impl RingReads {
 
     /// What a slot's last read brought; nothing while a read is in flight there.
     pub fn data(&self, slot: usize) -> Option<&[u8]> {
-        let free = self.busy.get(slot) == Some(&false);
-        let at = self.skip + slot * self.bytes;
-        free.then(|| self.memory.get(at..at + self.bytes)).flatten()
+        if self.busy.get(slot) != Some(&false) {
+            return None;
+        }
+        // SAFETY: the slot's bytes were initialized by `new`; no read is in flight there, and none begins while the
+        // slice borrows `self`.
+        Some(unsafe { std::slice::from_raw_parts(self.slot(slot).as_ptr(), self.bytes) })
     }
 
     /// Reads in flight.

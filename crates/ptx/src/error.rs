@@ -23,6 +23,7 @@ impl fmt::Display for Line {
 
 /// A text that cannot be run, or a launch that a module cannot serve.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The text is not PTX.
     #[error("{file}:{line}: no PTX at {what}, in {said}")]

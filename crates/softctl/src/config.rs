@@ -271,6 +271,7 @@ impl NamespaceConfig {
 
 /// Why a configuration is refused: which setting, its value, and what it may be.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SoftConfigError {
     /// A value that the setting does not take.
     #[error("soft device setting {key}={value}: {limit}")]

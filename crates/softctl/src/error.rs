@@ -8,6 +8,7 @@ use warpbell_hw::{Lba, Nsid};
 
 /// Why a soft controller did not start, or an access from outside failed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SoftError {
     /// A setting is out of its range.
     #[error(transparent)]

@@ -11,6 +11,7 @@ use crate::{Bdf, Refusal};
 
 /// Why a function could not be opened or mapped.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum VfioError {
     /// No such function.
     #[error("{bdf}: no such PCI function; `warpbell list` shows those that there are")]

@@ -15,6 +15,7 @@ use crate::{DeviceNameError, LayoutError, Target, TargetError};
 
 /// Why an operation of the public API failed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// A device name of no known form.
     #[error(transparent)]

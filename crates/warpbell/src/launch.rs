@@ -157,6 +157,7 @@ impl Launch {
                 let value = format!("{} blocks of {} threads", grid.blocks, grid.block);
                 return Err(Error::Argument { object: "launch", value, limit: limit.to_owned() });
             }
+            regions.check_commands(grid.kernel, &args)?;
             args.spans(grid).iter().try_for_each(|span| regions.check(grid.kernel, span))
         });
         Ok(Launch { check: Some(check), ..launch.keep(memory) })

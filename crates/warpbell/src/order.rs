@@ -58,6 +58,7 @@ pub enum OrderPolicy {
 
 /// Why kernels cannot know that data is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OrderRefusal {
     /// Kernels on the CPU do not reach it.
     Unreachable,

@@ -76,6 +76,7 @@ pub struct RingPlaces {
 
 /// Places of rings of no known form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RingPlacesError {
     /// Neither a place nor two.
     #[error(

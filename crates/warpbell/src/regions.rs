@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use warpbell_kernels::abi::Span;
+use warpbell_kernels::abi::{BufferRef, Holds, KernelArgs, NAMESPACE_READ_ONLY, NamespaceRef, Span};
 
 use crate::{Buffer, Error, KernelMemory, KernelQueues, SharedMemory};
 
@@ -59,6 +59,10 @@ pub struct Regions {
     ranges: Vec<Range<u64>>,
     /// References of queues, which kernels follow: no other memory may name queues.
     queues: Vec<Range<u64>>,
+    /// References of buffers, whose addresses kernels put into commands: no other memory may name buffers.
+    references: Vec<Range<u64>>,
+    buffers: Vec<BufferRef>,
+    namespaces: Vec<NamespaceRef>,
     kept: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -79,6 +83,7 @@ impl Regions {
         let any: &dyn Any = memory;
         let of = if any.is::<KernelQueues>() { &mut self.queues } else { &mut self.ranges };
         of.push(memory.range());
+        self.buffers.extend(any.downcast_ref::<Buffer>().map(Buffer::as_ref));
         self.kept.push(Arc::new(memory.clone()));
         self
     }
@@ -89,18 +94,80 @@ impl Regions {
         self.with(memory)
     }
 
+    /// Memory of the library's own in which references of buffers lie.
+    pub(crate) fn with_buffers(mut self, memory: &KernelMemory) -> Regions {
+        self.references.push(memory.range());
+        self.with(memory)
+    }
+
+    /// A namespace of which commands may be.
+    pub(crate) fn with_namespace(mut self, namespace: NamespaceRef) -> Regions {
+        self.namespaces.push(namespace);
+        self
+    }
+
+    /// Refuses a buffer that is no part of one of these, and a namespace that allows more than one of these does: what an
+    /// SSD writes is where the buffer's addresses and the namespace's block size say.
+    pub(crate) fn check_commands(&self, kernel: &str, args: &impl KernelArgs) -> Result<(), Error> {
+        let (Some(buffer), namespace) = (args.buffer(), args.namespace()) else { return Ok(()) };
+        let refused =
+            |field, address, bytes| Err(Error::Unowned { kernel: kernel.to_owned(), field, address, bytes });
+        if buffer.bytes != 0 && !self.buffers.iter().any(|whole| is_part(buffer, whole)) {
+            return refused("buffer", buffer.data, buffer.bytes);
+        }
+        if !self.namespaces.iter().any(|whole| is_narrower(namespace, whole)) {
+            return refused("ns", namespace.queues, u64::from(namespace.size));
+        }
+        Ok(())
+    }
+
     /// Refuses memory that is not inside one of these.
     pub(crate) fn check(&self, kernel: &str, span: &Span) -> Result<(), Error> {
         let end = span.address.checked_add(span.bytes);
         let holds =
             |range: &Range<u64>| range.start <= span.address && end.is_some_and(|end| end <= range.end);
-        let known = if span.queues { &self.queues } else { &self.ranges };
+        let known = match span.holds {
+            Holds::Data => &self.ranges,
+            Holds::Queues => &self.queues,
+            Holds::Buffers => &self.references,
+        };
         if span.bytes == 0 || known.iter().any(holds) {
             return Ok(());
         }
         let Span { field, address, bytes, .. } = *span;
         Err(Error::Unowned { kernel: kernel.to_owned(), field, address, bytes })
     }
+}
+
+/// Whether addresses of `part`, for kernels and for the controller, are those of `whole` at the same place. The table of
+/// PRP lists counts from the page of the buffer's first byte.
+fn is_part(part: &BufferRef, whole: &BufferRef) -> bool {
+    let skip = part.data.wrapping_sub(whole.data);
+    let inside = skip.checked_add(part.bytes).is_some_and(|end| end <= whole.bytes);
+    let same_page = part.iova >> whole.page_shift == whole.iova >> whole.page_shift;
+    let by_table = part.prp_iova == whole.prp_iova && same_page;
+    inside
+        && part.iova.wrapping_sub(whole.iova) == skip
+        && part.page_shift == whole.page_shift
+        && part.flags == whole.flags
+        && (part.prp_iova == 0 || by_table)
+}
+
+/// Whether commands by `part` touch nothing that those by `whole` do not.
+fn is_narrower(part: &NamespaceRef, whole: &NamespaceRef) -> bool {
+    let within = |part: (u64, u64), whole: (u64, u64)| whole.0 <= part.0 && part.1 <= whole.1;
+    let alike = |ns: &NamespaceRef| {
+        let flags = ns.flags & !NAMESPACE_READ_ONLY;
+        (ns.sharing, ns.nsid, ns.block_shift, ns.page_shift, flags, ns.crdt)
+    };
+    let may_write = |ns: &NamespaceRef| ns.flags & NAMESPACE_READ_ONLY == 0;
+    alike(part) == alike(whole)
+        && (may_write(whole) || !may_write(part))
+        && part.blocks <= whole.blocks
+        && part.max_blocks <= whole.max_blocks
+        && part.warps <= whole.warps
+        && within((part.lease_first, part.lease_end), (whole.lease_first, whole.lease_end))
+        && within((part.lease_iova, part.lease_iova_end), (whole.lease_iova, whole.lease_iova_end))
 }
 
 #[cfg(test)]
@@ -129,8 +196,71 @@ mod tests {
         let target = Target::Cpu.open().unwrap();
         let memory = target.memory(4096).unwrap();
         let regions = Regions::new().with(&memory);
-        let forged = Span { queues: true, ..Span::new("ns", memory.range().start, 64) };
-        assert!(regions.check("k", &forged).is_err(), "what stands there is the caller's");
-        assert!(regions.check("k", &Span { queues: false, ..forged }).is_ok());
+        let span = Span::new("ns", memory.range().start, 64);
+        assert!(regions.check("k", &span).is_ok());
+        for holds in [Holds::Queues, Holds::Buffers] {
+            let forged = Span { holds, ..span };
+            assert!(regions.check("k", &forged).is_err(), "what stands there is the caller's");
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_buffer_has_its_addresses() {
+        let whole = BufferRef {
+            data: 0x1000,
+            iova: 0x9000,
+            bytes: 0x4000,
+            prp_iova: 0x70000,
+            page_shift: 12,
+            ..BufferRef::new()
+        };
+        let later = BufferRef { data: 0x3000, iova: 0xb000, bytes: 0x2000, prp_iova: 0, ..whole };
+        assert!(is_part(&whole, &whole) && is_part(&later, &whole));
+        let skipped = BufferRef { data: 0x1200, iova: 0x9200, bytes: 0x3e00, ..whole };
+        assert!(is_part(&skipped, &whole), "of the same page");
+        let forged = [
+            BufferRef { iova: 0x8000, ..whole },
+            BufferRef { bytes: 0x4001, ..whole },
+            BufferRef { data: 0x800, iova: 0x8800, ..whole },
+            BufferRef { prp_iova: 0x71000, ..whole },
+            BufferRef { prp_iova: whole.prp_iova, ..later },
+            BufferRef { page_shift: 13, ..whole },
+        ];
+        assert!(forged.iter().all(|forged| !is_part(forged, &whole)));
+    }
+
+    #[test]
+    fn a_namespace_is_only_narrowed() {
+        let whole = NamespaceRef {
+            blocks: 100,
+            nsid: 1,
+            block_shift: 12,
+            max_blocks: 8,
+            warps: 4,
+            ..NamespaceRef::unleased()
+        };
+        let narrower = NamespaceRef {
+            lease_first: 5,
+            lease_end: 9,
+            warps: 1,
+            flags: whole.flags | NAMESPACE_READ_ONLY,
+            ..whole
+        };
+        assert!(is_narrower(&whole, &whole) && is_narrower(&narrower, &whole));
+        assert!(!is_narrower(&whole, &narrower));
+        let forged = [
+            (NamespaceRef { block_shift: 9, ..whole }, whole),
+            (NamespaceRef { blocks: 101, ..whole }, whole),
+            (NamespaceRef { nsid: 2, ..whole }, whole),
+            (NamespaceRef { max_blocks: 9, ..whole }, whole),
+            (NamespaceRef { warps: 5, ..whole }, whole),
+            (NamespaceRef { sharing: 9, ..whole }, whole),
+            (NamespaceRef { lease_first: 4, ..narrower }, narrower),
+            (NamespaceRef { flags: whole.flags, ..narrower }, narrower),
+            (whole, NamespaceRef { lease_iova: 1, ..whole }),
+        ];
+        for (part, whole) in &forged {
+            assert!(!is_narrower(part, whole), "{part:?}");
+        }
     }
 }

@@ -223,7 +223,8 @@ impl Volume {
     /// One run of a kernel of ours that reads or writes this volume, as [`Attachment::launch`] has it. What the arguments
     /// name lies in `memory`, in the volume, or in its buffers.
     pub fn launch<T: KernelArgs>(&self, kernel: &str, args: &T, memory: Regions) -> Result<Launch, Error> {
-        let memory = self.buffers.lock().iter().fold(memory.with_references(&self.memory), Regions::with);
+        let memory = memory.with_references(&self.memory);
+        let memory = self.buffers.lock().iter().fold(memory, Regions::with_buffers);
         let memory = self.members.iter().fold(memory, |memory, member| member.queues.lend(memory));
         self.prepared(Launch::new(self.members[0].queues.target(), kernel, args, memory)?)
     }

@@ -44,6 +44,7 @@ enum class sharing : u32 {
 struct alignas(16) sqe {
     u32 dword[16];
 };
+static_assert(sizeof(sqe) == 64, "NVMe Base 2.0, 3.3.3.1");
 
 // How long a lane polls, and how. One per wait.
 class backoff {
@@ -324,7 +325,7 @@ template <sharing Mode> class queue : tracer {
     // ---- doorbells (queue_doorbell.cuh)
     WARPBELL_D void ring_sq(u32 before, u32 now);
     WARPBELL_D void ring_cq(u32 before, u32 now);
-    WARPBELL_D bool update_shadow(u32 offset, u32 before, u32 now);
+    WARPBELL_NOINLINE bool update_shadow(u32 offset, u32 before, u32 now);
 
     // ---- command ids (queue_submit.cuh)
     WARPBELL_D u32 take_id();

@@ -21,14 +21,25 @@ pub struct Span {
     pub address: u64,
     /// Bytes.
     pub bytes: u64,
-    /// References of queues are there, which are followed to rings and doorbells.
-    pub queues: bool,
+    /// What is there.
+    pub holds: Holds,
+}
+
+/// What memory holds that an argument names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    /// Nothing that is followed.
+    Data,
+    /// References of queues, which are followed to rings and doorbells.
+    Queues,
+    /// References of buffers, whose addresses are put into commands.
+    Buffers,
 }
 
 impl Span {
-    /// Memory without references of queues.
+    /// Memory without references.
     pub fn new(field: &'static str, address: u64, bytes: u64) -> Span {
-        Span { field, address, bytes, queues: false }
+        Span { field, address, bytes, holds: Holds::Data }
     }
 }
 
@@ -62,6 +73,9 @@ pub unsafe trait KernelArgs: Plain {
     /// The namespace, by whose queues warps find theirs.
     fn namespace(&self) -> &NamespaceRef;
 
+    /// The buffer whose addresses the kernel puts into commands. None where no data moves, or by what `spans` names.
+    fn buffer(&self) -> Option<&BufferRef>;
+
     /// Why the kernel cannot run with this grid, whatever its memory: it would divide by zero, or leave what a block has.
     fn refusal(&self, _grid: &Grid<'_>) -> Option<&'static str> {
         (self.namespace().queue_count == 0).then_some("the namespace has no queue")
@@ -87,7 +101,7 @@ fn optional(field: &'static str, address: u64, count: u64, each: u64) -> Option<
 }
 
 fn queues(ns: &NamespaceRef) -> Span {
-    Span { queues: true, ..span("ns", ns.queues, ns.queue_count.into(), size_of::<QueueRef>()) }
+    Span { holds: Holds::Queues, ..span("ns", ns.queues, ns.queue_count.into(), size_of::<QueueRef>()) }
 }
 
 fn lanes(warps: u32) -> u64 {
@@ -151,6 +165,10 @@ unsafe impl KernelArgs for BenchArgs {
         &self.ns
     }
 
+    fn buffer(&self) -> Option<&BufferRef> {
+        Some(&self.buffer)
+    }
+
     fn refusal(&self, grid: &Grid<'_>) -> Option<&'static str> {
         if self.ns.queue_count == 0 {
             return Some("the namespace has no queue");
@@ -184,6 +202,10 @@ unsafe impl KernelArgs for BenchAgentArgs {
         &self.bench.ns
     }
 
+    fn buffer(&self) -> Option<&BufferRef> {
+        Some(&self.bench.buffer)
+    }
+
     fn spans(&self, grid: &Grid<'_>) -> Vec<Span> {
         // As the kernel does: more agents than warps leave a number that no memory is large enough for.
         let compute = grid.warps.wrapping_sub(self.agents);
@@ -202,6 +224,10 @@ unsafe impl KernelArgs for BenchBatchArgs {
 
     fn namespace(&self) -> &NamespaceRef {
         &self.bench.ns
+    }
+
+    fn buffer(&self) -> Option<&BufferRef> {
+        Some(&self.bench.buffer)
     }
 
     fn refusal(&self, grid: &Grid<'_>) -> Option<&'static str> {
@@ -238,6 +264,10 @@ unsafe impl KernelArgs for BenchArrayArgs {
         &self.bench.ns
     }
 
+    fn buffer(&self) -> Option<&BufferRef> {
+        Some(&self.bench.buffer)
+    }
+
     fn spans(&self, grid: &Grid<'_>) -> Vec<Span> {
         let (bench, cache) = (&self.bench, &self.cache);
         let words = bench.units.saturating_mul(scaled(bench.blocks_per_io, bench.ns.block_shift) / 8);
@@ -264,6 +294,10 @@ unsafe impl KernelArgs for LabArgs {
 
     fn namespace(&self) -> &NamespaceRef {
         &self.bench.ns
+    }
+
+    fn buffer(&self) -> Option<&BufferRef> {
+        Some(&self.bench.buffer)
     }
 
     fn refusal(&self, grid: &Grid<'_>) -> Option<&'static str> {
@@ -293,6 +327,10 @@ unsafe impl KernelArgs for ReplayArgs {
         &self.ns
     }
 
+    fn buffer(&self) -> Option<&BufferRef> {
+        Some(&self.buffer)
+    }
+
     fn spans(&self, grid: &Grid<'_>) -> Vec<Span> {
         let units = shares(&self.ns, self.iodepth, self.units_per_warp, grid.warps);
         let histograms = optional("histograms", self.histograms, lanes(grid.warps) * 2, HISTOGRAM_BYTES);
@@ -319,6 +357,10 @@ unsafe impl KernelArgs for DigestArgs {
         &self.ns
     }
 
+    fn buffer(&self) -> Option<&BufferRef> {
+        Some(&self.buffer)
+    }
+
     fn spans(&self, grid: &Grid<'_>) -> Vec<Span> {
         let file = &self.file;
         let chunks = file.bytes.div_ceil(scaled(self.chunk_blocks, self.ns.block_shift).max(1));
@@ -342,6 +384,10 @@ unsafe impl KernelArgs for ResidentArgs {
 
     fn namespace(&self) -> &NamespaceRef {
         &self.ns
+    }
+
+    fn buffer(&self) -> Option<&BufferRef> {
+        None
     }
 
     fn spans(&self, grid: &Grid<'_>) -> Vec<Span> {

@@ -34,6 +34,7 @@ pub struct Budgets {
 
 /// Budgets that cannot be read.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum BudgetError {
     /// It is no TOML.
     #[error("budgets: {0}")]

@@ -19,6 +19,7 @@ const JOBS: usize = 2;
 
 /// Why costs could not be measured.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum MeasureError {
     /// There is no disassembler beside the compiler.
     #[error("no cuobjdump beside {}: install nvidia-cuda-cuobjdump (scripts/cuda-setup does)", nvcc.display())]

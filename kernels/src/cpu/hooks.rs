@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use warpbell_hw::{Clock, DoorbellSink};
+use warpbell_hw::DoorbellSink;
 
 use super::ffi::RawHooks;
 
@@ -90,11 +90,6 @@ impl Hooks {
     pub fn clock(mut self, hook: impl Fn() -> u64 + Send + Sync + 'static) -> Hooks {
         self.clock = Some(Arc::new(hook));
         self
-    }
-
-    /// The kernels' clock is a device's: virtual in a simulation.
-    pub fn device_clock(self, clock: Arc<dyn Clock>) -> Hooks {
-        self.clock(move || u64::try_from(clock.now().as_nanos()).unwrap_or(u64::MAX))
     }
 
     pub(super) fn pass_time(mut self, hook: impl Fn(u64) -> u64 + Send + Sync + 'static) -> Hooks {

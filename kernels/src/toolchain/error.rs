@@ -7,6 +7,7 @@ pub use super::cache::CacheChoice;
 
 /// Why device source could not be compiled.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CompileError {
     /// There is no C++ compiler.
     #[error(

@@ -52,7 +52,7 @@ fn every_hook_is_a_line_of_its_own() {
     }
     let hooks: usize =
         HEADERS.iter().map(|(_, text)| text.lines().filter(|line| is_hook(line)).count()).sum();
-    assert!(hooks >= 12, "{hooks} hooks");
+    assert!(hooks >= 9, "{hooks} hooks");
 }
 
 #[test]

@@ -22,7 +22,7 @@ const RULES: [(&str, Check, &str); 12] = [
     ("LAST_REPLICA_DROPPED", what_was_written_is_there, "was written, and reads"),
     ("READ_REPEATED_IN_USE", a_buffer_in_use_is_not_used_again, "nobody was told"),
     ("AVOIDED_READ", a_silent_replica_is_avoided, "status 0x8001,"),
-    ("FAILED_BYTES_COUNTED", bytes_are_those_that_were_moved, " of 20480 bytes"),
+    ("FAILED_BYTES_COUNTED", bytes_are_those_that_were_moved, " bytes: MemberReport"),
     ("ZONES_IGNORED", unlike_ssds_are_used_to_their_ends, "status 0x8004,"),
     ("UNITS_UNSHIFTED", unlike_ssds_are_used_to_their_ends, "read of unit 0: status 0x0,"),
     ("ONE_SSD_FLUSHED", a_flush_goes_everywhere, "flushes of two warps"),

@@ -16,7 +16,8 @@ use record::Files;
 #[cfg(feature = "s3")]
 pub(crate) use record::ORIGIN_MAX;
 pub(crate) use record::conflict;
-pub use record::{File, Run, check_name};
+pub(crate) use record::check_name;
+pub use record::{File, Run};
 pub use writer::{FormatOptions, Incoming, Writer};
 
 use crate::file_system::no_folder;

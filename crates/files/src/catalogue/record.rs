@@ -52,7 +52,7 @@ pub struct File {
 pub type Files = BTreeMap<String, File>;
 
 /// Why `name` is no name of a file.
-pub fn check_name(name: &str) -> Result<(), String> {
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
     let parts = name.split('/');
     if name.is_empty() || name.len() > NAME_MAX {
         return Err(format!("a name has 1 to {NAME_MAX} bytes"));

@@ -37,13 +37,6 @@ pub const fn identify(cns: Cns, nsid: u32) -> Sqe {
     sqe
 }
 
-/// Identify for one I/O command set.
-pub const fn identify_csi(cns: Cns, nsid: u32, csi: crate::identify::Csi) -> Sqe {
-    let mut sqe = identify(cns, nsid);
-    sqe.cdw11 = IdentifyCdw11::new().with_csi(csi).into_bits();
-    sqe
-}
-
 dword! {
     /// CDW10 of Get Features.
     pub struct GetFeaturesCdw10: u32 {

@@ -165,20 +165,3 @@ pub const fn firmware_image_download(numd_z: u32, offset: u32) -> Sqe {
     sqe.cdw11 = offset;
     sqe
 }
-
-open_enum! {
-    /// CDW10 bits 3:0 of Device Self-test.
-    pub enum SelfTestCode: u8 {
-        SHORT = 0x1, "Short device self-test";
-        EXTENDED = 0x2, "Extended device self-test";
-        VENDOR_SPECIFIC = 0xe, "Vendor specific";
-        ABORT = 0xf, "Abort device self-test";
-    }
-}
-
-/// Device Self-test of the controller and of `nsid`: 0 for none, [`NSID_ALL`](super::NSID_ALL) for all.
-pub const fn device_self_test(nsid: u32, stc: SelfTestCode) -> Sqe {
-    let mut sqe = Sqe::new(AdminOpcode::DEVICE_SELF_TEST.0, nsid);
-    sqe.cdw10 = (stc.0 & 0xf) as u32;
-    sqe
-}

@@ -128,11 +128,6 @@ impl IdentifyNamespace {
             None => None,
         }
     }
-
-    /// Most source ranges of one Copy command.
-    pub const fn copy_ranges(&self) -> u32 {
-        self.msrc_z as u32 + 1
-    }
 }
 
 dword! {

@@ -44,6 +44,7 @@ const MAX_PASSED: u64 = 65535;
 
 /// Why a fault plan is refused.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum FaultError {
     /// The file cannot be read.
     #[error("fault plan {}: {source}", path.display())]

@@ -15,6 +15,7 @@ const PIECES: (u64, u64) = (512, 16 << 20);
 
 /// Why a profile is refused.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ProfileError {
     /// The file cannot be read.
     #[error("profile {}: {source}", path.display())]

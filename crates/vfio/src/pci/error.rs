@@ -6,6 +6,7 @@ use super::Bdf;
 
 /// Why something could not be done to a PCI function.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PciError {
     /// There is no such function.
     #[error("{bdf}: there is no PCI function at this address (see warpbell list)")]

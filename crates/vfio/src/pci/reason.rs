@@ -4,6 +4,7 @@ use super::{Mate, Use};
 
 /// A reason of safety.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Refusal {
     /// It is no NVMe controller.
     #[error("class 0x{class:06x} is not that of an NVMe controller (0x0108xx)")]

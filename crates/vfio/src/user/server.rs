@@ -63,6 +63,7 @@ impl Default for ServerOptions {
 
 /// Why a server did not start, or ended.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ServerError {
     /// Another server listens there.
     #[error("{}: another server listens there; stop it, or choose another --socket", path.display())]

@@ -35,6 +35,7 @@ pub struct Limits {
 /// Why a message could not be sent or received. After any of them the stream has lost its place: the connection is
 /// of no more use.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SocketError {
     /// The peer closed the connection, or died.
     #[error("the peer closed the connection")]

@@ -255,6 +255,12 @@ fn our_kernels_reach_memory_of_their_launch_alone() {
     let more = NamespaceRef { queue_count: 1000, ..args.ns };
     assert_eq!(refused(launch(&DigestArgs { ns: more, ..args })), "ns");
     assert!(launch(&DigestArgs { chunks: 8, ..args }).worker().is_err(), "stepped by hand, too");
+    // What the SSD is told, too: it writes where these say.
+    let sent = |buffer| launch(&DigestArgs { buffer, ..args });
+    assert_eq!(refused(sent(BufferRef { iova: args.buffer.iova - 4096, ..args.buffer })), "buffer");
+    assert_eq!(refused(sent(BufferRef { prp_iova: 8, ..args.buffer })), "buffer");
+    let finer = NamespaceRef { block_shift: args.ns.block_shift - 1, ..args.ns };
+    assert_eq!(refused(launch(&DigestArgs { ns: finer, ..args })), "ns");
 
     let error = queues.launch("gauge", &args, regions.clone()).unwrap_err().to_string();
     assert_eq!(error, "kernel gauge: takes no warpbell_digest_args; kernels that do: digest");
@@ -309,6 +315,12 @@ fn our_kernels_reach_a_volume_and_its_buffers() {
     assert_eq!(refused(BenchVolumeArgs { bench: more, ..args }), "buffer");
     let parts = VolumeBufferRef { parts: 8, ..args.buffer };
     assert_eq!(refused(BenchVolumeArgs { buffer: parts, ..args }), "buffer.parts");
+    let parts = VolumeBufferRef { parts: memory.address(), ..args.buffer };
+    assert_eq!(
+        refused(BenchVolumeArgs { buffer: parts, ..args }),
+        "buffer.parts",
+        "what stands there is ours"
+    );
     // What is of one SSD is no launch over both.
     let alone = queues[0].launch("bench_volume", &args, regions.clone()).unwrap();
     assert!(matches!(alone.start().unwrap_err(), Error::Unowned { field: "volume.members", .. }));

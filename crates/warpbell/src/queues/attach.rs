@@ -247,7 +247,8 @@ impl Attachment {
 
     /// Lets a launch have its queues and buffers, too.
     pub(crate) fn lend(&self, memory: Regions) -> Regions {
-        self.0.buffers.lock().iter().fold(memory.with(self.queues()), Regions::with)
+        let memory = memory.with(self.queues()).with_namespace(self.0.namespace);
+        self.0.buffers.lock().iter().fold(memory, Regions::with)
     }
 
     pub(crate) fn on_this_target(&self, module: &Module) -> Result<(), Error> {

@@ -29,6 +29,7 @@ const WIDE: CidSpace = CidSpace { bits: 32, local_bits: 16, most_warps: 1 << 16 
 
 /// Why warps and queues do not fit together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum LayoutError {
     /// A count of 0.
     #[error("{what} 0: must be at least 1")]

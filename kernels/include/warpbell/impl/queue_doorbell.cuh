@@ -10,7 +10,7 @@ inline namespace WARPBELL_NAMESPACE {
 // Stores a doorbell's new value in its shadow. Whether the controller must be woken through the register:
 // the update passed the value at which it asked to be (NVMe Base 2.0, annex B.5). Values are slots, and
 // are compared in 16 bits. A fence before the call orders the entries before the shadow.
-template <sharing Mode> WARPBELL_D bool queue<Mode>::update_shadow(u32 offset, u32 before, u32 now) {
+template <sharing Mode> WARPBELL_NOINLINE bool queue<Mode>::update_shadow(u32 offset, u32 before, u32 now) {
     const u64 shadows = port::load_relaxed_gpu(&state()->shadow);
     const u64 indices = port::load_relaxed_gpu(&state()->events);
     u32* shadow = reinterpret_cast<u32*>(shadows + offset);

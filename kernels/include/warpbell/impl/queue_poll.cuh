@@ -67,6 +67,8 @@ template <sharing Mode> WARPBELL_D void queue<Mode>::release_poller(backoff& bac
     if constexpr (is_shared) {
         if (backoff.is_poller_ && !mutate::lock_kept) {
             backoff.is_poller_ = backoff.owes_room_ = false;
+            // What it acquired and reported is room, which its next reservation need not load.
+            at_.limit = backoff.reported_ + cap();
             publish_room(backoff.reported_, fenced);
         }
     }

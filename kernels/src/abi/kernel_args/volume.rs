@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "a promise about kernels, which the host acts upon")]
 //! Kernels that read a volume.
 
-use super::{Grid, KernelArgs, Span, scaled, span};
+use super::{Grid, Holds, KernelArgs, Span, scaled, span};
 use crate::abi::{
     BENCH_VOLUME_MEMBERS, BENCH_VOLUME_TOKENS, BenchVolumeArgs, BufferRef, NamespaceRef, SHARING_SHARED,
     VolumeCounts, VolumeMember, VolumeState, WARP_LANES,
@@ -16,6 +16,10 @@ unsafe impl KernelArgs for BenchVolumeArgs {
 
     fn namespace(&self) -> &NamespaceRef {
         &self.bench.ns
+    }
+
+    fn buffer(&self) -> Option<&BufferRef> {
+        None
     }
 
     fn refusal(&self, grid: &Grid<'_>) -> Option<&'static str> {
@@ -44,13 +48,16 @@ unsafe impl KernelArgs for BenchVolumeArgs {
         let bytes = units.saturating_mul(scaled(bench.blocks_per_io, volume.block_shift));
         let own = [
             Span {
-                queues: true,
+                holds: Holds::Queues,
                 ..span("volume.members", volume.members, members, size_of::<VolumeMember>())
             },
             span("volume.members", volume.members, members, size_of::<VolumeMember>()),
             span("volume.counts", volume.counts, members, size_of::<VolumeCounts>()),
             span("volume.state", volume.state, 1, size_of::<VolumeState>()),
-            span("buffer.parts", buffer.parts, members, size_of::<BufferRef>()),
+            Span {
+                holds: Holds::Buffers,
+                ..span("buffer.parts", buffer.parts, members, size_of::<BufferRef>())
+            },
             span("buffer", buffer.data, buffer.bytes, 1),
             span("buffer", buffer.data, bytes, 1),
         ];

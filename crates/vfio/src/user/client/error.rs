@@ -62,6 +62,7 @@ impl fmt::Display for Object {
 
 /// Why an operation over a vfio-user socket failed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum UserError {
     /// Nobody listens there, or not for this user.
     #[error("vfio-user:{}: cannot connect: {source}; {}", socket.display(), remedy(socket, source))]

@@ -187,6 +187,7 @@ impl Header {
 
 /// Why a payload is not what its command says.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum WireError {
     /// Fewer bytes than the fixed part.
     #[error("{what} has {len} bytes; it needs {need}")]
