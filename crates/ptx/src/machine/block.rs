@@ -69,7 +69,7 @@ impl<'a> Block<'a> {
             weak: weak::Block::default(),
             instructions: 0,
             is_plain: run.weak.is_none() && run.races.is_none() && run.constant.is_none(),
-            first_slot: run.races.map_or(0, |races| races.lock().enter(threads)),
+            first_slot: run.races.map_or(0, |races| races.lock().enter(run.slots())),
         };
         Block { lanes: (0..threads).map(lane).collect(), common }
     }

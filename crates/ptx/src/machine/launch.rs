@@ -318,6 +318,11 @@ impl Run<'_> {
         self.block.iter().product()
     }
 
+    /// Places of threads that a block takes where races are looked for: of asynchronous copies each lane has one, too.
+    pub(super) fn slots(&self) -> u32 {
+        self.block_threads() * if self.module.copies { 2 } else { 1 }
+    }
+
     pub(super) fn nanoseconds(&self) -> u64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
