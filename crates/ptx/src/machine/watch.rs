@@ -66,6 +66,9 @@ impl Common<'_> {
         place: Place,
         writes: bool,
     ) -> Result<(), Box<Finding>> {
+        if self.run.shared_alone && !matches!(place, Place::Shared(_)) {
+            return Ok(());
+        }
         let Some((key, what)) = self.what(access, place, writes) else { return Ok(()) };
         let Some(other) = races.lock().access(key, who, what) else { return Ok(()) };
         let (what, check) = match what.device {

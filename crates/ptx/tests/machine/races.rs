@@ -6,6 +6,21 @@ use warpbell_ptx::{Check, Error, Finding, Gpu, Launch, Module};
 
 use crate::{Words, module};
 
+#[test]
+fn races_of_shared_memory_alone_are_looked_for_where_that_is_asked_for() {
+    let both = "mov.u32 %r1, %tid.x;\ncvt.u64.u32 %rd1, %r1;";
+    for (of, store) in
+        [("shared", "mov.u32 %r2, room;\nst.shared.u64 [%r2], %rd1;"), ("global", "st.u64 [%words], %rd1;")]
+    {
+        let module = module(".shared .align 8 .b8 room[8];", &format!("{both}\n{store}")).unwrap();
+        let words = Words::of(&[0]);
+        let launch = Launch::new(&module, "k").block([2, 1, 1]).arguments(&words.address(0).to_le_bytes());
+        assert!(launch.clone().races(true).run(&words, &false.into()).is_err(), "{of}");
+        let found = launch.shared_races(true).run(&words, &false.into());
+        assert_eq!(found.is_err(), of == "shared", "{of}: {found:?}");
+    }
+}
+
 /// The first finding of a few seeds, with memory as it is and weak.
 fn found(module: &Module, grid: u32, block: u32, words: &Words) -> Option<Finding> {
     let runs = (0..20).flat_map(|seed| [(seed, false), (seed, true)]);
