@@ -118,7 +118,7 @@ fn wrong_options_are_refused_with_what_they_must_be() {
     for (options, said) in [
         ("weak=few", "WARPBELL_PTX: weak=few: must be the number of a seed"),
         ("capability=6.0", "WARPBELL_PTX: capability=6.0: must be 7.5 to 12.1"),
-        ("weak=7, races=maybe", "WARPBELL_PTX: races=maybe: must be yes or no"),
+        ("weak=7, races=maybe", "WARPBELL_PTX: races=maybe: must be yes, no or shared"),
         ("speed=9", "WARPBELL_PTX: speed=9: expected KEY=VALUE with KEY one of capability,"),
     ] {
         let output = warpbell(&["digest", "soft:size=1m", "--target", "ptx"], options);
