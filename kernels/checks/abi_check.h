@@ -1,6 +1,6 @@
 /* What hosts share with the kernels of tests: `check_*`, which try each call of the device library and, as
- * `check_stale` and `check_port`, the order of memory; `queue_test` and `volume_check`. The rules of
- * abi_bench.h hold here too. */
+ * `check_stale` and `check_port`, the order of memory; `check_attach`, `queue_test` and `volume_check`. The
+ * rules of abi_bench.h hold here too. */
 #ifndef WARPBELL_ABI_CHECK_H
 #define WARPBELL_ABI_CHECK_H
 
@@ -53,6 +53,23 @@ typedef struct warpbell_stale_check_args {
     uint32_t words;
     uint32_t rounds;
 } warpbell_stale_check_args;
+
+/* Kernel `check_attach`: one lane attaches to a queue in each of `rounds` rounds, once `turn` says that it
+ * has begun, and leaves it once `looked` is the round. Nothing is submitted. Of its result `done` counts
+ * rounds, `failed` those in which the host was not heard. */
+typedef struct warpbell_attach_check_args {
+    uint32_t abi_version, size;
+    uint64_t queue;    /* warpbell_queue_ref, shared, for one warp */
+    uint64_t attached; /* uint32_t, host memory: the round, if the lane was let in; else 0 */
+    uint64_t turn;     /* uint32_t, host memory: written by the host, from 1 on */
+    uint64_t begun;    /* uint32_t, host memory: the round in which the lane is about to attach */
+    uint64_t looked;   /* uint32_t, host memory: the round in which the host has looked at the hazard slot */
+    uint64_t seen;     /* uint32_t, host memory: the last round that the kernel has left */
+    uint64_t results;  /* warpbell_check_result, zeroed */
+    uint64_t timeout_ns; /* for each wait */
+    uint32_t rounds;
+    uint32_t pad0;
+} warpbell_attach_check_args;
 
 /* Kernel `check_port`: what port.cuh says of its accesses, by blocks of 64 threads. Each warp takes each lock
  * once a round, and each lane adds and sets bits. Of a warp's result `done` counts rounds, `failed` waits

@@ -50,6 +50,14 @@
     F(warpbell_stale_check_args, results) F(warpbell_stale_check_args, timeout_ns) \
     F(warpbell_stale_check_args, words) F(warpbell_stale_check_args, rounds)
 
+#define WARPBELL_FIELDS_ATTACH_CHECK_ARGS(F) \
+    F(warpbell_attach_check_args, abi_version) F(warpbell_attach_check_args, size) \
+    F(warpbell_attach_check_args, queue) F(warpbell_attach_check_args, attached) \
+    F(warpbell_attach_check_args, turn) F(warpbell_attach_check_args, begun) \
+    F(warpbell_attach_check_args, looked) F(warpbell_attach_check_args, seen) \
+    F(warpbell_attach_check_args, results) F(warpbell_attach_check_args, timeout_ns) \
+    F(warpbell_attach_check_args, rounds) F(warpbell_attach_check_args, pad0)
+
 #define WARPBELL_FIELDS_PORT_CHECK_ARGS(F) \
     F(warpbell_port_check_args, abi_version) F(warpbell_port_check_args, size) \
     F(warpbell_port_check_args, words) F(warpbell_port_check_args, results) \
@@ -65,6 +73,7 @@
     S(warpbell_check_result, WARPBELL_FIELDS_CHECK_RESULT)                                                   \
     S(warpbell_check_args, WARPBELL_FIELDS_CHECK_ARGS)                                                       \
     S(warpbell_stale_check_args, WARPBELL_FIELDS_STALE_CHECK_ARGS)                                           \
+    S(warpbell_attach_check_args, WARPBELL_FIELDS_ATTACH_CHECK_ARGS)                                         \
     S(warpbell_port_check_args, WARPBELL_FIELDS_PORT_CHECK_ARGS)
 
 #ifdef __cplusplus

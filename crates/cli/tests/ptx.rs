@@ -118,7 +118,7 @@ fn wrong_options_are_refused_with_what_they_must_be() {
     for (options, said) in [
         ("weak=few", "WARPBELL_PTX: weak=few: must be the number of a seed"),
         ("capability=6.0", "WARPBELL_PTX: capability=6.0: must be 7.5 to 12.1"),
-        ("weak=7, races=maybe", "WARPBELL_PTX: races=maybe: must be yes or no"),
+        ("weak=7, races=maybe", "WARPBELL_PTX: races=maybe: must be yes, no or shared"),
         ("speed=9", "WARPBELL_PTX: speed=9: expected KEY=VALUE with KEY one of capability,"),
     ] {
         let output = warpbell(&["digest", "soft:size=1m", "--target", "ptx"], options);
@@ -165,7 +165,7 @@ fn a_process_has_one_machine_with_the_options_of_its_first_target() {
 const SOURCE: &str = r#"
 #include <warpbell/warpbell.cuh>
 using namespace warpbell;
-struct planted_args { warpbell_buffer_ref data; uint64_t wrong; };
+struct planted_args { warpbell_buffer_ref data; uint64_t wrong, own; };
 
 WARPBELL_KERNEL(outside, planted_args) {
     uint32_t* words = dma_span(args.data).data<uint32_t>();
@@ -177,6 +177,11 @@ WARPBELL_KERNEL(unsynced, planted_args) {
     shared[port::lane()] = port::lane();  // LINE: unsynced
     if (args.wrong == 0) { __syncwarp(); }
     dma_span(args.data).data<uint32_t>()[blockIdx.x * 32 + port::lane()] = shared[31 - port::lane()];  // LINE: unsynced
+}
+
+WARPBELL_KERNEL(unwritten, planted_args) {
+    uint64_t* words = reinterpret_cast<uint64_t*>(args.own) + args.wrong * 512;
+    words[port::lane()] += 1;  // LINE: unwritten
 }
 
 WARPBELL_KERNEL(stale, planted_args) {
@@ -201,21 +206,35 @@ WARPBELL_KERNEL(stale, planted_args) {
 struct Args {
     data: BufferRef,
     wrong: u64,
+    /// Memory of the GPU: 4096 zeroed bytes. What the driver gave is longer, for the sake of its alignment.
+    own: u64,
 }
 
-/// What two blocks of a kernel of the source end with.
+/// The target that a kernel of the source runs on, by its name.
+fn target_of(kernel: &str) -> &'static str {
+    match kernel {
+        "outside" => "ptx",
+        "unwritten" => "ptx:init=yes",
+        _ => "ptx:races=yes",
+    }
+}
+
+/// What blocks of a kernel of the source end with: two, or one where they would race.
 fn run(kernel: &str, wrong: u64) -> Result<(), String> {
-    let target = Target::Ptx.open().expect("it is built in");
+    let target: Target = target_of(kernel).parse().expect("a target");
+    let target = target.open().expect("it is built in");
     let program = Program::compile(&target, "planted.cu", SOURCE, &CompileOptions::default());
     let program = program.expect("it compiles");
     assert!(program.code().to_string().starts_with("PTX for compute_90"), "{}", program.code());
     let name: DeviceName = "soft:size=1m".parse().expect("a device");
     let ssd = Ssd::open(&name, &OpenOptions::default()).expect("a soft SSD");
-    let queues = ssd.attach(&AttachOptions::new().target(Target::Ptx)).expect("queues");
+    let queues = ssd.attach(&AttachOptions::new().target(target.target())).expect("queues");
     let data = queues.buffer(4096).expect("a buffer");
-    let args = Args { data: data.as_ref(), wrong };
+    let own = target.gpu().expect("a GPU").allocate(4096).expect("memory");
+    let args = Args { data: data.as_ref(), wrong, own: own.address() };
     // SAFETY: the PTX machine ends the kernel before it touches what is not its own.
-    let launch = unsafe { program.launch(&queues, kernel, &args) }.expect("arguments").grid(2);
+    let launch = unsafe { program.launch(&queues, kernel, &args) }.expect("arguments");
+    let launch = launch.grid(if kernel == "unwritten" { 1 } else { 2 });
     let ended = launch.start().and_then(|running| running.join());
     ended.map(drop).map_err(|error| error.to_string())
 }
@@ -233,15 +252,14 @@ fn what_a_kernel_does_wrong_is_told_with_the_line_of_its_source() {
     if no_kernels() {
         return;
     }
-    for kernel in ["outside", "unsynced", "stale"] {
+    for kernel in ["outside", "unsynced", "unwritten", "stale"] {
         let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
         command.args([
             "what_a_kernel_does_wrong_is_told_with_the_line_of_its_source",
             "--exact",
             "--nocapture",
         ]);
-        let options = if kernel == "outside" { "" } else { "races=yes" };
-        let output = command.env(PLANTED, kernel).env("WARPBELL_PTX", options).output().expect("it starts");
+        let output = command.env(PLANTED, kernel).env("WARPBELL_PTX", "").output().expect("it starts");
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         let error = said.lines().find(|line| line.contains("error: "));
         let error =
@@ -251,5 +269,9 @@ fn what_a_kernel_does_wrong_is_told_with_the_line_of_its_source() {
         let lines: Vec<_> = marked.map(|(at, _)| format!("planted.cu:{}", at + 1)).collect();
         assert!(lines.iter().any(|line| error.contains(line)), "{lines:?}: {error}");
         assert!(error.contains(&format!("kernel {kernel}")) && error.contains("module.ptx:"), "{error}");
+        assert!(
+            kernel != "unwritten" || error.contains("of global memory are read, and nothing was written"),
+            "{error}"
+        );
     }
 }

@@ -16,7 +16,7 @@ use crate::log;
 use crate::memory::{FRESH, Reach};
 #[cfg(feature = "defects")]
 use crate::mutate::mutated;
-use crate::options::Options;
+use crate::options::{Options, Races};
 
 /// A module's text, with the defect that is asked for.
 pub(crate) fn text<'a>(bytes: &'a [u8], mutate: Option<&str>) -> Result<Cow<'a, str>, Refusal> {
@@ -56,7 +56,7 @@ pub(crate) struct Prepared {
     resident: u32,
     multiprocessors: u32,
     weak: Option<u64>,
-    races: bool,
+    races: Races,
 }
 
 impl Prepared {
@@ -88,7 +88,12 @@ impl Prepared {
         let launch = Launch::new(&self.module, &self.kernel).grid([grid, 1, 1]).block([block, 1, 1]);
         let launch = launch.dynamic_shared(shared).arguments(&self.args).resident(self.resident);
         let launch = launch.workers(workers).multiprocessors(self.multiprocessors);
-        let launch = launch.gpu(&self.gpu).races(self.races);
+        let launch = launch.gpu(&self.gpu);
+        let launch = match self.races {
+            Races::Nowhere => launch,
+            Races::Shared => launch.shared_races(true),
+            Races::Everywhere => launch.races(true),
+        };
         // Each launch has an order of its own.
         let seed = self.weak.unwrap_or_default() ^ LAUNCHES.fetch_add(1, Ordering::Relaxed) << 32;
         let launch = launch.weak(self.weak.is_some()).seed(seed);

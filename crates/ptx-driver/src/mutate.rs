@@ -12,12 +12,16 @@ enum Change {
     Twice(&'static str),
     /// `st.mmio` of a doorbell in two halves of 16 bits.
     Halves,
+    /// One text in the place of another behind a store to the system of the number 1, which hazard slots get.
+    BehindOne(&'static str, &'static str),
 }
-use Change::{Drop, Halves, Put, Twice, Within};
+use Change::{BehindOne, Drop, Halves, Put, Twice, Within};
 
 const MUTATIONS: &[(&str, Change)] = &[
     ("fence-sc-sys-gone", Drop("fence.sc.sys;")),
     ("fence-sc-sys-gpu", Put("fence.sc.sys", "fence.sc.gpu")),
+    ("hazard-fence-gone", BehindOne("fence.sc.sys;", "")),
+    ("hazard-fence-gpu", BehindOne("fence.sc.sys", "fence.sc.gpu")),
     ("fence-acq-rel-sys-gone", Drop("fence.acq_rel.sys;")),
     ("fence-acq-rel-sys-gpu", Put("fence.acq_rel.sys", "fence.acq_rel.gpu")),
     ("fence-acq-rel-gpu-gone", Drop("fence.acq_rel.gpu;")),
@@ -55,13 +59,15 @@ const MUTATIONS: &[(&str, Change)] = &[
 ];
 
 /// The text with a defect, which is the text as it was where it has nothing of the kind; or why not.
-pub(crate) fn mutated(text: &str, name: &str) -> Result<String, String> {
+pub(crate) fn mutated<'a>(text: &'a str, name: &str) -> Result<String, String> {
     let found = MUTATIONS.iter().find(|(known, _)| *known == name);
     let Some((_, change)) = found else {
         let known: Vec<&str> = MUTATIONS.iter().map(|(known, _)| *known).collect();
         return Err(format!("mutate={name}: one of {}", known.join(", ")));
     };
-    let line = |line: &str| match change {
+    let mut ones = Ones::default();
+    let line = |line: &'a str| match change {
+        BehindOne(from, to) if ones.behind(line) => line.replace(from, to),
         Put(from, to) => line.replace(from, to),
         Within(of, from, to) if line.contains(of) => line.replace(from, to),
         Drop(part) if line.contains(part) => String::new(),
@@ -70,6 +76,30 @@ pub(crate) fn mutated(text: &str, name: &str) -> Result<String, String> {
         _ => line.to_owned(),
     };
     Ok(text.lines().map(line).collect::<Vec<String>>().join("\n"))
+}
+
+/// Follows the number 1 through a function.
+#[derive(Default)]
+struct Ones<'a> {
+    /// The register that has it.
+    register: Option<&'a str>,
+    /// The last store to the system was one of it.
+    stored: bool,
+}
+
+impl<'a> Ones<'a> {
+    /// Whether this line is behind a store of it.
+    fn behind(&mut self, line: &'a str) -> bool {
+        let line = line.trim();
+        if line == "{" {
+            *self = Ones::default();
+        } else if line.starts_with("mov.") && line.ends_with(", 1;") {
+            self.register = line.split_whitespace().nth(1).map(|to| to.trim_end_matches(','));
+        } else if line.starts_with("st.relaxed.sys") {
+            self.stored = self.register.is_some() && between(line, "], ", ";") == self.register;
+        }
+        self.stored
+    }
 }
 
 /// `st.mmio.relaxed.sys.global.u32 [%rd1], %r2;` as two stores.
@@ -105,6 +135,13 @@ mod tests {
         assert_eq!(mutated(text, "mmio-twice").unwrap().matches("st.mmio").count(), 2);
         let halves = mutated(text, "mmio-halves").unwrap();
         assert!(halves.contains("{low, high}, %r1; st.mmio.relaxed.sys.global.u16 [%rd2], low;"), "{halves}");
+        let store = |value: &str| {
+            format!("st.relaxed.sys.global.u32 [%rd1], {value};\n// end inline asm\nfence.sc.sys;")
+        };
+        let fences =
+            format!("{{\nmov.b32 \t%r4, 1;\n{}\n{}\n}}\n{{\n{}", store("%r4"), store("%r5"), store("%r4"));
+        assert_eq!(mutated(&fences, "hazard-fence-gone").unwrap(), fences.replacen("fence.sc.sys;", "", 1));
+        assert_eq!(mutated(&fences, "fence-sc-sys-gone").unwrap().matches("fence.sc").count(), 0);
         assert!(mutated(text, "nonsense").unwrap_err().contains("mmio-halves"));
     }
 }

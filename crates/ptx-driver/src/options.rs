@@ -35,6 +35,15 @@ pub(crate) enum Execute {
     Ptx,
 }
 
+/// Where accesses that nothing orders are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Races {
+    Nowhere,
+    /// In shared memory, as compute-sanitizer's racecheck does.
+    Shared,
+    Everywhere,
+}
+
 /// What becomes of registrations of BAR pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IoMemory {
@@ -97,8 +106,9 @@ pub(crate) struct Options {
     pub(crate) mutate: Option<String>,
     /// `weak=SEED`, with `execute=ptx`: memory is as weak as PTX allows, chosen by the seed.
     pub(crate) weak: Option<u64>,
-    /// `races=yes`, with `execute=ptx`: accesses that nothing orders are found; on one worker, at a fifth to 0.6 of its speed.
-    pub(crate) races: bool,
+    /// `races=yes|no|shared`, with `execute=ptx`: accesses that nothing orders are found, everywhere or in shared memory; on
+    /// one worker, at a fifth to 0.6 of its speed.
+    pub(crate) races: Races,
     /// `init=yes`, with `execute=ptx`: reads of device memory that nothing was written to are found.
     pub(crate) init: bool,
     /// `modules=PATH`: the CPU's code of kernels that are not built in: a shared object, or a folder of them.
@@ -132,7 +142,7 @@ impl Default for Options {
             execute: Execute::Cpu,
             mutate: None,
             weak: None,
-            races: false,
+            races: Races::Nowhere,
             init: false,
             modules: None,
         }
@@ -167,7 +177,11 @@ impl Options {
             number("memory", self.memory, plain.memory),
             number("bar", self.bar, plain.bar),
             self.weak.map(|seed| format!("weak={seed}")),
-            self.races.then(|| "races=yes".to_owned()),
+            match self.races {
+                Races::Nowhere => None,
+                Races::Shared => Some("races=shared".to_owned()),
+                Races::Everywhere => Some("races=yes".to_owned()),
+            },
             self.init.then(|| "init=yes".to_owned()),
         ];
         all.into_iter().flatten().collect()
@@ -201,7 +215,10 @@ impl Options {
             once(&mut given, key, item).map_err(|why| format!("{VARIABLE}: {why}"))?;
             options.set(key, value).ok_or_else(|| format!("{VARIABLE}: {item}: not understood"))?;
         }
-        let of_ptx = options.weak.is_some() || options.mutate.is_some() || options.races || options.init;
+        let of_ptx = options.weak.is_some()
+            || options.mutate.is_some()
+            || options.races != Races::Nowhere
+            || options.init;
         if of_ptx && options.execute != Execute::Ptx {
             return Err(format!(
                 "{VARIABLE}: weak, races, init and mutate are of execute=ptx, which is missing"
@@ -234,7 +251,7 @@ impl Options {
             "gdrdrv-cached" => self.gdrdrv_cached = yes(value)?,
             "execute" => self.execute = execute(value)?,
             "weak" => self.weak = Some(value.parse().ok()?),
-            "races" => self.races = yes(value)?,
+            "races" => self.races = races(value)?,
             "init" => self.init = yes(value)?,
             "mutate" => self.mutate = Some(value.to_owned()),
             "modules" => self.modules = Some(value.into()),
@@ -260,7 +277,8 @@ fn limit(key: &str) -> &'static str {
         "multiprocessors" => "must be a number from 1",
         "memory" => "must be a size from 1 to 256g, such as 1g",
         "bar" => "must be a size, such as 256m",
-        "races" | "init" => "must be yes or no",
+        "races" => "must be yes, no or shared",
+        "init" => "must be yes or no",
         _ => "must be the number of a seed",
     }
 }
@@ -283,6 +301,13 @@ fn yes(value: &str) -> Option<bool> {
         "yes" => Some(true),
         "no" => Some(false),
         _ => None,
+    }
+}
+
+fn races(value: &str) -> Option<Races> {
+    match value {
+        "shared" => Some(Races::Shared),
+        _ => yes(value).map(|all| if all { Races::Everywhere } else { Races::Nowhere }),
     }
 }
 
@@ -363,6 +388,7 @@ mod tests {
             Options::of_users("races=yes,init=yes", "weak=7").unwrap().told(),
             ["weak=7", "races=yes", "init=yes"]
         );
+        assert_eq!(Options::of_users("races=shared", "").unwrap().told(), ["races=shared"]);
         assert_eq!(Options::of_users("weak=x", "").unwrap_err().0, TARGET);
         assert_eq!(Options::of_users("weak=7", "weak=x").unwrap_err().0, USERS);
         for (wrong, limit) in [

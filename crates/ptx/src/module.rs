@@ -28,7 +28,9 @@ pub struct Module {
     /// Bytes of shared memory without the launch's.
     pub(crate) shared_bytes: u32,
     arch: u32,
-    /// It has bulk copies.
+    /// It has asynchronous copies.
+    pub(crate) copies: bool,
+    /// Some of them are bulk copies.
     pub(crate) copies_bulk: bool,
     /// Something of it loads by `.nc`.
     pub(crate) loads_constant: bool,
@@ -97,6 +99,7 @@ impl Module {
             |what: fn(&Op) -> bool| functions.iter().flat_map(|of| &of.steps).any(|step| what(&step.op));
         Ok(Module {
             loads_constant: has(|op| matches!(op, Op::Load { access, .. } if access.read_only)),
+            copies: has(|op| matches!(op, Op::Copy(_))),
             copies_bulk: has(|op| matches!(op, Op::Copy(copy) if copy.bulk)),
             name: (*name).to_owned(),
             text: (*text).to_owned(),

@@ -65,6 +65,32 @@ mirror! {
 }
 
 mirror! {
+    /// Kernel `check_attach`: whether a lane that attaches and a host that gives the queue up see each other.
+    bench AttachCheckArgs = "warpbell_attach_check_args" {
+        /// Address of a [`QueueRef`](super::QueueRef), shared, for one warp.
+        queue: u64,
+        /// Address of a `u32` in host memory: the round, if the lane was let in; else 0.
+        attached: u64,
+        /// Address of a `u32` in host memory: the round that has begun, from 1 on.
+        turn: u64,
+        /// Address of a `u32` in host memory: the round in which the lane is about to attach.
+        begun: u64,
+        /// Address of a `u32` in host memory: the round in which the host has looked at the hazard slot.
+        looked: u64,
+        /// Address of a `u32` in host memory: the last round that the kernel has left.
+        seen: u64,
+        /// Address of a [`CheckResult`], zeroed.
+        results: u64,
+        /// How long each wait may take, in nanoseconds.
+        timeout_ns: u64,
+        /// Rounds.
+        rounds: u32,
+        /// Zero.
+        pad0: u32,
+    }
+}
+
+mirror! {
     /// Kernel `check_port`: what port.cuh says of its accesses.
     bench PortCheckArgs = "warpbell_port_check_args" {
         /// Address of `u64[PORT_BITS + rounds * blocks]`, zeroed: the words of `abi_check.h`.

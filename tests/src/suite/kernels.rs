@@ -1,5 +1,6 @@
 //! Kernel `queue_test` on a real queue: each command answered once, by its own answer, with its own data.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,18 +14,21 @@ pub fn kernels(ssd: &Arc<Ssd>, nsid: u32) -> u64 {
     kernels_on(Target::Cpu, ssd, nsid, (None, None))
 }
 
-/// The same on any target; of the cases only the one of this number, which is counted round, and with this deadline.
+/// The same on any target; of the cases only those of these numbers, which are counted round, and with this deadline.
 pub fn kernels_on(
     target: Target,
     ssd: &Arc<Ssd>,
     nsid: u32,
-    (only, deadline): (Option<u64>, Option<Duration>),
+    (only, deadline): (Option<Range<u64>>, Option<Duration>),
 ) -> u64 {
     let on = |case: Case| Case { target, deadline: deadline.unwrap_or(case.deadline), ..case };
     let mut cases: Vec<_> = cases(ssd, nsid).into_iter().map(on).collect();
-    if let Some(number) = only {
-        let at = (number % cases.len() as u64) as usize;
-        cases = vec![cases.swap_remove(at)];
+    if let Some(numbers) = only {
+        let case = |number: u64| {
+            let case = &cases[(number % cases.len() as u64) as usize];
+            Case { name: format!("case {number}: {}", case.name), ..case.clone() }
+        };
+        cases = numbers.map(case).collect();
     }
     for case in &cases {
         let rig = Rig::new(case, ssd.clone(), ssd.clone())

@@ -66,10 +66,10 @@ impl<'a> Block<'a> {
             copies: Copies::new(bytes, run.module.copies_bulk),
             ended: vec![0; threads.div_ceil(32) as usize],
             regions: [Region::of_module(run.module.memory()); REGIONS],
-            weak: weak::Block::default(),
+            weak: run.weak.map(weak::Gpu::block).unwrap_or_default(),
             instructions: 0,
             is_plain: run.weak.is_none() && run.races.is_none() && run.constant.is_none(),
-            first_slot: run.races.map_or(0, |races| races.lock().enter(threads)),
+            first_slot: run.races.map_or(0, |races| races.lock().enter(run.slots())),
         };
         Block { lanes: (0..threads).map(lane).collect(), common }
     }

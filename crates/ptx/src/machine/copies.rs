@@ -3,6 +3,8 @@
 //!
 //! Bulk copies are of the asynchronous proxy: what was written to shared memory by others is theirs after a
 //! `fence.proxy.async` alone (section 8.6). It counts here who ran one since, in the whole block.
+//!
+//! Where races are looked for, what a copy reads and writes is looked at where it begins (`watch`).
 
 use rand::RngExt as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -10,6 +12,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::block::{Block, Common};
 use super::generic;
 use super::lane::Lane;
+use super::races::Who;
 use super::space::{Place, address};
 use crate::error::{Check, Finding};
 use crate::program::{Access, Address, Order, Scope, Transfer};
@@ -25,7 +28,7 @@ pub(super) struct UnderWay {
     owner: u32,
     to: u64,
     from: u64,
-    size: u64,
+    pub(super) size: u64,
     to_shared: bool,
     bulk: bool,
     barrier: Option<u64>,
@@ -33,6 +36,8 @@ pub(super) struct UnderWay {
     group: u32,
     /// Its number among what the block has begun.
     number: u64,
+    /// Who it is, where races are looked for.
+    pub(super) who: Option<Who>,
 }
 
 /// An arrival at a barrier, which comes behind copies of its lane (section 9.7.13.15.17).
@@ -42,6 +47,8 @@ struct LateArrival {
     barrier: u64,
     /// Behind copies with lower numbers.
     number: u64,
+    /// The last of them, where races are looked for.
+    last: Option<Who>,
 }
 
 /// What a block knows of its copies.
@@ -49,6 +56,9 @@ struct LateArrival {
 pub(super) struct Copies {
     under_way: Vec<UnderWay>,
     arrivals: Vec<LateArrival>,
+    /// Copies that are done, and that their lanes have not waited for: of each group and place the last. Where races are
+    /// looked for.
+    done: Vec<UnderWay>,
     /// Copies and arrivals that have begun.
     begun: u64,
     /// When each word of shared memory was last written by other than bulk copies, in fences; empty where there are none.
@@ -61,7 +71,7 @@ impl Copies {
     /// Of a block with so many bytes of shared memory, in a module that has bulk copies or not.
     pub(super) fn new(shared: usize, bulk: bool) -> Copies {
         let written = if bulk { vec![0; shared.div_ceil(8)] } else { Vec::new() };
-        Copies { under_way: Vec::new(), arrivals: Vec::new(), begun: 0, written, fences: 1 }
+        Copies { under_way: Vec::new(), arrivals: Vec::new(), done: Vec::new(), begun: 0, written, fences: 1 }
     }
 
     fn next_number(&mut self) -> u64 {
@@ -74,6 +84,35 @@ impl Copies {
         let waits_for =
             |one: &UnderWay| !one.bulk && one.owner == arrival.owner && one.number < arrival.number;
         !self.under_way.iter().any(waits_for)
+    }
+
+    /// A copy is done that a group counts.
+    fn counts(&mut self, one: &UnderWay) {
+        let Some(who) = one.who else { return };
+        let same = |of: &UnderWay| {
+            (of.owner, of.bulk, of.group, of.who.map(|who| who.slot))
+                == (one.owner, one.bulk, one.group, Some(who.slot))
+        };
+        match self.done.iter_mut().find(|of| same(of)) {
+            Some(known) if known.number < one.number => *known = *one,
+            Some(_) => {}
+            None => self.done.push(*one),
+        }
+    }
+
+    /// The last copy of a lane that is no bulk copy.
+    fn last_of(&self, owner: u32) -> Option<Who> {
+        let of_lane = self.under_way.iter().chain(&self.done).filter(|one| one.owner == owner && !one.bulk);
+        of_lane.max_by_key(|one| one.number)?.who
+    }
+
+    /// Whether a copy to these bytes of shared memory is under way.
+    pub(super) fn comes_to(&self, at: u64, bytes: u64) -> bool {
+        let covers = |one: &UnderWay| {
+            let (_, to) = generic(one.to);
+            one.to_shared && at < to + one.size && to < at + bytes
+        };
+        self.under_way.iter().any(covers)
     }
 
     pub(super) fn fence(&mut self) {
@@ -100,6 +139,7 @@ impl Common<'_> {
     /// A copy begins.
     pub(super) fn copy(&mut self, lane: &mut Lane, copy: &Transfer) -> Result<(), Box<Finding>> {
         let (to, from) = (address(lane, copy.to), address(lane, copy.from));
+        let (number, told) = (self.copies.next_number(), copy.barrier.is_some());
         let one = UnderWay {
             owner: lane.number,
             to,
@@ -109,13 +149,16 @@ impl Common<'_> {
             bulk: copy.bulk,
             barrier: copy.barrier.map(|barrier| address(lane, barrier)),
             group: lane.groups[usize::from(copy.bulk)],
-            number: self.copies.next_number(),
+            number,
+            who: self.watch_fork(lane, (copy.bulk, number), told),
         };
         self.copyable(lane, &one)?;
         self.fenced(lane, &one)?;
         for at in (0..one.size).step_by(4) {
-            self.place(lane, &access(!one.to_shared), from + at, false)?;
-            self.place(lane, &access(one.to_shared), to + at, true)?;
+            let source = self.place(lane, &access(!one.to_shared), from + at, false)?;
+            self.watch_copy(lane, one.who, source, false)?;
+            let target = self.place(lane, &access(one.to_shared), to + at, true)?;
+            self.watch_copy(lane, one.who, target, true)?;
         }
         self.copies.under_way.push(one);
         Ok(())
@@ -164,8 +207,8 @@ impl Common<'_> {
         if counted {
             self.awaits_one_more(lane, barrier)?;
         }
-        let number = self.copies.next_number();
-        self.copies.arrivals.push(LateArrival { owner: lane.number, barrier, number });
+        let (number, last) = (self.copies.next_number(), self.copies.last_of(lane.number));
+        self.copies.arrivals.push(LateArrival { owner: lane.number, barrier, number, last });
         Ok(())
     }
 
@@ -181,17 +224,22 @@ impl Common<'_> {
         bulk: bool,
         but: Option<u64>,
     ) -> Result<(), Box<Finding>> {
-        let begun = u64::from(lane.groups[usize::from(bulk)]);
+        let (owner, begun) = (lane.number, u64::from(lane.groups[usize::from(bulk)]));
         let done = |one: &UnderWay| {
             let group = u64::from(one.group);
-            one.owner == lane.number
+            one.owner == owner
                 && one.bulk == bulk
                 && but.is_none_or(|but| group < begun && group + but < begun)
         };
         let (ended, left) = self.copies.under_way.iter().copied().partition(done);
         self.copies.under_way = left;
         let ended: Vec<UnderWay> = ended;
-        ended.iter().try_for_each(|one| self.copied(lane, one))
+        ended.iter().try_for_each(|one| self.copied(lane, one))?;
+        let (waited, left) = self.copies.done.iter().copied().partition(done);
+        self.copies.done = left;
+        let waited: Vec<UnderWay> = waited;
+        waited.iter().filter_map(|one| one.who).for_each(|who| self.watch_waited(lane, who));
+        Ok(())
     }
 
     /// A copy is done.
@@ -201,10 +249,14 @@ impl Common<'_> {
             let value = self.load(lane, &ACCESS, source);
             let target = self.place(lane, &access(one.to_shared), one.to + at, true)?;
             self.store(lane, &ACCESS, target, value);
+            self.watch_value(&ACCESS, target, value);
         }
         match one.barrier {
-            Some(barrier) => self.completes(lane, barrier, one.size),
-            None => Ok(()),
+            Some(barrier) => self.completes(lane, barrier, one),
+            None => {
+                self.copies.counts(one);
+                Ok(())
+            }
         }
     }
 }
@@ -237,14 +289,15 @@ impl Block<'_> {
                 continue;
             }
             self.common.copies.arrivals.swap_remove(at);
-            self.common.one_arrives(&mut self.lanes[arrival.owner as usize], arrival.barrier)?;
+            let owner = &mut self.lanes[arrival.owner as usize];
+            self.common.one_arrives(owner, arrival.barrier, arrival.last)?;
         }
         Ok(())
     }
 }
 
 /// Copies go word by word: sizes and addresses are multiples of one.
-const ACCESS: Access = Access {
+pub(super) const ACCESS: Access = Access {
     space: Space::Generic,
     order: Order::Weak,
     scope: Scope::Cta,

@@ -58,6 +58,8 @@ pub(super) struct Lane {
     pub(super) groups: [u32; 2],
     /// Its stores that others do not see yet, where memory is weak.
     pub(super) late: Buffer,
+    /// It has released something.
+    pub(super) released: bool,
 }
 
 impl Lane {
@@ -76,6 +78,7 @@ impl Lane {
             polls: Polls::default(),
             groups: [0; 2],
             late: Buffer::default(),
+            released: false,
         };
         lane.enter(frame, function);
         lane.parameters[..arguments.len()].copy_from_slice(arguments);

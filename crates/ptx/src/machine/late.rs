@@ -15,6 +15,8 @@ pub(super) enum Late {
         owner: u64,
         /// Strong, of the scope of the system: others may wait for it, and it may wait for them.
         system: bool,
+        /// Its lane had released something before.
+        released: bool,
     },
     /// What comes after it, of this owner, is not seen in its scope before what is ahead of it.
     Marker { scope: Scope, owner: u64 },

@@ -38,6 +38,7 @@ pub struct Launch<'a> {
     seed: u64,
     weak: bool,
     races: bool,
+    shared_alone: bool,
     gpu: Option<&'a Gpu>,
 }
 
@@ -68,6 +69,8 @@ pub(super) struct Run<'a> {
     pub(super) weak: Option<&'a weak::Gpu>,
     /// Where races are looked for.
     pub(super) races: Option<&'a Mutex<Races>>,
+    /// In shared memory alone.
+    pub(super) shared_alone: bool,
 }
 
 impl<'a> Launch<'a> {
@@ -86,6 +89,7 @@ impl<'a> Launch<'a> {
             seed: 0,
             weak: false,
             races: false,
+            shared_alone: false,
             gpu: None,
         }
     }
@@ -149,6 +153,12 @@ impl<'a> Launch<'a> {
     pub fn races(mut self, races: bool) -> Self {
         self.races = races;
         self
+    }
+
+    /// The same in shared memory alone, where compute-sanitizer's racecheck looks.
+    pub fn shared_races(mut self, races: bool) -> Self {
+        self.shared_alone = races;
+        Launch { races, ..self }
     }
 
     /// Runs it on this GPU, where other grids may run at the same time.
@@ -236,6 +246,7 @@ impl<'a> Launch<'a> {
             constant: self.module.loads_constant.then(Constant::default),
             weak: self.weak.then_some(&gpu.weak),
             races: self.races.then_some(&gpu.races),
+            shared_alone: self.shared_alone,
         })
     }
 }
@@ -316,6 +327,11 @@ impl Run<'_> {
 
     pub(super) fn block_threads(&self) -> u32 {
         self.block.iter().product()
+    }
+
+    /// Places of threads that a block takes where races are looked for: of asynchronous copies each lane has one, too.
+    pub(super) fn slots(&self) -> u32 {
+        self.block_threads() * if self.module.copies { 2 } else { 1 }
     }
 
     pub(super) fn nanoseconds(&self) -> u64 {

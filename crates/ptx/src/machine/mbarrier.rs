@@ -2,7 +2,9 @@
 //! is the machine's own.
 
 use super::block::Common;
+use super::copies::UnderWay;
 use super::lane::Lane;
+use super::races::Who;
 use super::space::{Place, address};
 use crate::error::{Check, Finding};
 use crate::program::{Access, Address, Mbarrier, Order, Reg, Scope};
@@ -107,9 +109,15 @@ impl Common<'_> {
         Ok((place, word))
     }
 
-    /// One arrives.
-    pub(super) fn one_arrives(&mut self, lane: &mut Lane, at: u64) -> Result<(), Box<Finding>> {
+    /// One arrives, behind a copy and those before it.
+    pub(super) fn one_arrives(
+        &mut self,
+        lane: &mut Lane,
+        at: u64,
+        last: Option<Who>,
+    ) -> Result<(), Box<Finding>> {
         let (place, word) = self.made_barrier(lane, at)?;
+        self.watch_complete(place, last);
         self.arrived(lane, place, word, (1, 0))
     }
 
@@ -162,21 +170,21 @@ impl Common<'_> {
         Err(self.found(lane, Check::Barrier, what))
     }
 
-    /// Bytes of an asynchronous copy are there.
+    /// The bytes of an asynchronous copy are there.
     pub(super) fn completes(
         &mut self,
         lane: &mut Lane,
         barrier: u64,
-        bytes: u64,
+        copy: &UnderWay,
     ) -> Result<(), Box<Finding>> {
-        let place = self.barrier_place(lane, barrier)?;
+        let (place, bytes) = (self.barrier_place(lane, barrier)?, copy.size);
         let old = self.load(lane, &ACCESS, place);
         let Some(mut word) = Word::of(old).filter(|word| word.bytes >= bytes) else {
             let what = format!("a copy of {bytes} bytes counts on an mbarrier that cannot: {old:#x}");
             return Err(self.found(lane, Check::Barrier, what));
         };
         word.bytes -= bytes;
-        self.watch_release(lane, &Access { order: Order::Release, ..ACCESS }, place);
+        self.watch_complete(place, copy.who);
         self.store(lane, &ACCESS, place, word.settled().bits());
         Ok(())
     }

@@ -12,12 +12,14 @@ mod late;
 mod launch;
 mod mbarrier;
 mod meet;
+mod past;
 mod polls;
 mod races;
 mod real;
 mod space;
 mod watch;
 mod weak;
+mod weakly;
 
 pub use gpu::Gpu;
 pub use launch::{Launch, Memory, Ran};

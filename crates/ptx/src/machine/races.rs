@@ -5,6 +5,10 @@
 //! it, also what was released later than the value that it reads. So more is in order here than PTX says: races are
 //! missed, and none is told that is none. The host takes part as one thread: it gets what is released to the system, and
 //! gives it to who acquires at the system a value that no kernel stored.
+//!
+//! An asynchronous copy is a thread of its own (section 8.9.1.1): it begins behind what its lane did, and what it does is
+//! before nothing until it was waited for. Copies take turns in some places of threads: who waited for a later one of a
+//! place counts as having waited for those before it there.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -33,6 +37,15 @@ impl Clock {
         }
         self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own = (*own).max(*other));
     }
+
+    /// What this thread did up to then is known.
+    fn raise(&mut self, thread: u32, time: u32) {
+        let thread = thread as usize;
+        if self.0.len() <= thread {
+            self.0.resize(thread + 1, 0);
+        }
+        self.0[thread] = self.0[thread].max(time);
+    }
 }
 
 /// Who accesses, and where the instruction is.
@@ -44,6 +57,8 @@ pub(super) struct Who {
     pub(super) block: u64,
     pub(super) thread: u32,
     pub(super) place: Place,
+    /// Of an asynchronous copy: its time, in the place of a thread that `slot` is. Zero: the thread itself.
+    pub(super) copy: u32,
 }
 
 /// What an access does, beside its address.
@@ -113,6 +128,8 @@ struct Thread {
     host: bool,
     /// The release that it saw last.
     seen: Option<(Key, u64, bool)>,
+    /// The time of the last copy that began in this place.
+    copies: u32,
 }
 
 #[derive(Debug, Default)]
@@ -149,6 +166,8 @@ pub(super) struct Races {
     consistent: Clock,
     /// What grids did that have ended.
     ended: Clock,
+    /// What copies know that barriers tell of, by place and time.
+    copies: HashMap<(u32, u32), Clock>,
     grids: u64,
 }
 
@@ -179,10 +198,11 @@ impl Races {
         clock.join(&self.host);
         clock.0.resize(clock.0.len().max((first + count) as usize), 0);
         for slot in first..first + count {
-            let time = self.threads[slot as usize].clock.of(slot) + 1;
+            let before = &self.threads[slot as usize];
+            let time = before.clock.of(slot).max(before.copies) + 1;
             let mut clock = clock.clone();
             clock.0[slot as usize] = time;
-            self.threads[slot as usize] = Thread { clock, ..Thread::default() };
+            self.threads[slot as usize] = Thread { clock, copies: time, ..Thread::default() };
         }
         first
     }
@@ -190,7 +210,9 @@ impl Races {
     /// Its end. What it did is before what is launched later.
     pub(super) fn leave(&mut self, first: u32, count: u32, block: u64) {
         for slot in first..first + count {
-            self.ended.join(&self.threads[slot as usize].clock);
+            let thread = &self.threads[slot as usize];
+            self.ended.join(&thread.clock);
+            self.ended.raise(slot, thread.copies);
         }
         self.free.push((first, count));
         self.shared.remove(&block);
@@ -201,7 +223,8 @@ impl Races {
         let clock = &self.threads[who.slot as usize].clock;
         let records = &mut location(&mut self.words, &mut self.shared, key).records;
         let conflicts = |of: &Record| {
-            of.who.slot != who.slot && of.what.mask & what.mask != 0 && (of.what.writes || what.writes)
+            let other = (of.who.slot, of.who.copy) != (who.slot, who.copy);
+            other && of.what.mask & what.mask != 0 && (of.what.writes || what.writes)
         };
         let before = |of: &Record| clock.of(of.who.slot) >= of.time;
         let racing = records.iter().find(|of| conflicts(of) && !before(of) && !of.strong_with(&who, &what));
@@ -214,8 +237,35 @@ impl Races {
         if records.len() >= MOST {
             records.remove(0);
         }
-        records.push(Record { who, time: clock.of(who.slot), what });
+        let time = if who.copy == 0 { clock.of(who.slot) } else { who.copy };
+        records.push(Record { who, time, what });
         None
+    }
+
+    /// A copy of the thread `by` begins in the place `slot`: its time. `told`: a barrier says when it is done.
+    pub(super) fn fork(&mut self, slot: u32, by: u32, told: bool) -> u32 {
+        let clock = self.threads[by as usize].clock.clone();
+        self.threads[by as usize].tick(by);
+        let place = &mut self.threads[slot as usize];
+        place.copies += 1;
+        let time = place.copies;
+        place.clock = clock;
+        if told {
+            self.copies.insert((slot, time), place.clock.clone());
+        }
+        time
+    }
+
+    /// A thread has waited for a copy of its own.
+    pub(super) fn waited(&mut self, thread: u32, copy: Who) {
+        self.threads[thread as usize].clock.raise(copy.slot, copy.copy);
+    }
+
+    /// A copy is done, and who acquires at this barrier knows it.
+    pub(super) fn complete(&mut self, key: Key, copy: Who) {
+        let mut clock = self.copies.remove(&(copy.slot, copy.copy)).unwrap_or_default();
+        clock.raise(copy.slot, copy.copy);
+        location(&mut self.words, &mut self.shared, key).publish(&copy, false, &clock);
     }
 
     /// What a store or an atomic releases: before others can see what it stores.
@@ -355,8 +405,8 @@ impl Location {
     fn publish(&mut self, who: &Who, wide: bool, clock: &Clock) {
         let known = self.released.iter_mut().find(|of| of.block == who.block && of.wide == wide);
         match known {
-            // Who knows a thread's time knows all that the thread knew at that time.
-            Some(released) if released.clock.of(who.slot) >= clock.of(who.slot) => return,
+            // Who knows a thread's time knows all that the thread knew at that time. Copies of one place know what they like.
+            Some(released) if who.copy == 0 && released.clock.of(who.slot) >= clock.of(who.slot) => return,
             Some(released) => released.clock.join(clock),
             None => self.released.push(Released { block: who.block, wide, clock: clock.clone() }),
         }

@@ -73,8 +73,11 @@ impl Common<'_> {
         if (0..elements).any(|element| room.is_written(first + element * bytes, access.bytes)) {
             return Ok(());
         }
-        let what =
-            format!("{bytes} bytes at {at:#x} of {space} memory are read, and nothing was written there");
+        let comes = space == Space::Shared && self.copies.comes_to(at, bytes);
+        let but = if comes { ": a copy to there was not waited for" } else { "" };
+        let what = format!(
+            "{bytes} bytes at {at:#x} of {space} memory are read, and nothing was written there{but}"
+        );
         Err(self.found(lane, Check::Uninitialized, what))
     }
 

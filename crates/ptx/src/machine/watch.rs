@@ -1,8 +1,11 @@
 //! Where races are looked for: what of each access `races` has to know.
 
+use parking_lot::Mutex;
+
 use super::block::{Block, Common};
+use super::copies::ACCESS;
 use super::lane::Lane;
-use super::races::{Key, What, Who};
+use super::races::{Key, Races, What, Who};
 use super::space::Place;
 use crate::error::{Check, Finding};
 use crate::program::{Access, Scope};
@@ -21,6 +24,7 @@ impl Common<'_> {
             block: self.block_key(),
             thread: lane.number,
             place: self.place_of(lane),
+            copy: 0,
         }
     }
 
@@ -48,9 +52,25 @@ impl Common<'_> {
         place: Place,
         writes: bool,
     ) -> Result<(), Box<Finding>> {
-        let Some(races) = self.run.races else { return Ok(()) };
+        match self.run.races {
+            Some(races) => self.watch_by(races, (lane, self.who(lane)), access, place, writes),
+            None => Ok(()),
+        }
+    }
+
+    fn watch_by(
+        &self,
+        races: &Mutex<Races>,
+        (lane, who): (&Lane, Who),
+        access: &Access,
+        place: Place,
+        writes: bool,
+    ) -> Result<(), Box<Finding>> {
+        if self.run.shared_alone && !matches!(place, Place::Shared(_)) {
+            return Ok(());
+        }
         let Some((key, what)) = self.what(access, place, writes) else { return Ok(()) };
-        let Some(other) = races.lock().access(key, self.who(lane), what) else { return Ok(()) };
+        let Some(other) = races.lock().access(key, who, what) else { return Ok(()) };
         let (what, check) = match what.device {
             true => ("a device's register", Check::Doorbell),
             false => ("memory", Check::Race),
@@ -73,6 +93,44 @@ impl Common<'_> {
         let (module, (file, line)) = (self.run.module, place.source);
         let source = module.files.get(&file).map_or_else(String::new, |path| format!(", from {path}:{line}"));
         format!("`{}` of line {}{source}", module.line(place.line), place.line)
+    }
+
+    /// A copy of the lane begins, with this number: who it is among all threads. Copies that the lane's groups count have one
+    /// place for each lane; of others, which are few, each has the next.
+    pub(super) fn watch_fork(&self, lane: &Lane, (bulk, number): (bool, u64), told: bool) -> Option<Who> {
+        let (races, own) = (self.run.races?, self.who(lane));
+        let threads = self.run.block_threads();
+        let place = if bulk { (number % u64::from(threads)) as u32 } else { lane.number };
+        let slot = self.first_slot + threads + place;
+        Some(Who { slot, copy: races.lock().fork(slot, own.slot, told), ..own })
+    }
+
+    /// What a copy reads or writes, sooner or later.
+    pub(super) fn watch_copy(
+        &self,
+        lane: &Lane,
+        copy: Option<Who>,
+        place: Place,
+        writes: bool,
+    ) -> Result<(), Box<Finding>> {
+        match (self.run.races, copy) {
+            (Some(races), Some(who)) => self.watch_by(races, (lane, who), &ACCESS, place, writes),
+            _ => Ok(()),
+        }
+    }
+
+    /// The lane waited for a copy of its own.
+    pub(super) fn watch_waited(&self, lane: &Lane, copy: Who) {
+        if let Some(races) = self.run.races {
+            races.lock().waited(self.first_slot + lane.number, copy);
+        }
+    }
+
+    /// The barrier at this place knows that a copy is done.
+    pub(super) fn watch_complete(&self, place: Place, copy: Option<Who>) {
+        if let (Some(races), Some(who), Some((key, _))) = (self.run.races, copy, self.key(&ACCESS, place)) {
+            races.lock().complete(key, who);
+        }
     }
 
     /// What a store is about to release.
@@ -128,7 +186,7 @@ impl Block<'_> {
     /// The block ended.
     pub(super) fn watch_end(&self) {
         if let Some(races) = self.common.run.races {
-            races.lock().leave(self.common.first_slot, self.lanes.len() as u32, self.common.block_key());
+            races.lock().leave(self.common.first_slot, self.common.run.slots(), self.common.block_key());
         }
     }
 

@@ -5,6 +5,7 @@
 //! do not pass on their way to that scope. A block keeps words that it loaded, and their neighbours, until an acquire.
 //! A store to the system that no `fence.sc` keeps before a load behind it is held back for long, so that devices and the
 //! host, whose time no seed chooses, find it missing.
+//! A load that nothing orders behind another block's store may find what was there before it.
 //! A strong load whose scope leaves out who wrote the word last may see what was kept, as a weak one may.
 //! Loads are not later than what follows them: load buffering is allowed by PTX, and not shown.
 
@@ -14,12 +15,10 @@ use parking_lot::Mutex;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::block::Common;
-use super::lane::Lane;
 use super::late::{Buffer, Held, Late};
+use super::past::{Looked, Past};
 use super::polls::Polls;
 use super::real::{Real, Region, Span};
-use crate::error::{Check, Finding};
 use crate::program::{Access, Order, Scope};
 
 /// Late stores that a place holds, at most.
@@ -33,13 +32,14 @@ const FULL: usize = 4 * MOST;
 
 /// What the blocks of a GPU have in common, of all grids that run there.
 #[derive(Debug)]
-pub(super) struct Gpu(Mutex<State>);
+pub(super) struct Gpu(pub(super) Mutex<State>);
 
 #[derive(Debug)]
-struct State {
-    late: Buffer,
+pub(super) struct State {
+    pub(super) late: Buffer,
     /// When a block last wrote a word.
     written: HashMap<u64, u64>,
+    past: Past,
     now: u64,
     /// When somebody last acquired what other devices wrote.
     acquired: u64,
@@ -54,8 +54,9 @@ struct State {
 /// What a block keeps: late stores of all its lanes, and words with the time at which they were loaded.
 #[derive(Debug, Default)]
 pub(super) struct Block {
-    late: Buffer,
+    pub(super) late: Buffer,
     words: HashMap<u64, (u64, u64)>,
+    looked: Looked,
 }
 
 impl Gpu {
@@ -63,6 +64,7 @@ impl Gpu {
         Gpu(Mutex::new(State {
             late: Buffer::default(),
             written: HashMap::new(),
+            past: Past::default(),
             now: 1,
             acquired: 0,
             random: Xoshiro256PlusPlus::seed_from_u64(0),
@@ -70,6 +72,11 @@ impl Gpu {
             held: Held::default(),
             grids: 0,
         }))
+    }
+
+    /// A block begins: what is seen so far, it sees.
+    pub(super) fn block(&self) -> Block {
+        Block { looked: Looked::from(self.0.lock().now), ..Block::default() }
     }
 
     /// A grid begins. The seed of the first of several that run at the same time chooses for all of them.
@@ -83,6 +90,7 @@ impl Gpu {
             state.held = Held::default();
             // No block keeps words that these are to be compared with.
             state.written.clear();
+            state.past = Past::default();
         }
     }
 
@@ -115,8 +123,10 @@ impl Block {
     fn reach_gpu(&mut self, index: usize, gpu: &mut State) {
         let late = self.late.0.remove(index);
         match late {
-            Late::Store { to, value, .. } => {
+            Late::Store { to, value, released, .. } => {
                 let word = to.span().word();
+                gpu.past.stored(to.span(), gpu.seen(to), gpu.now, released);
+                self.looked.at(word, gpu.now + 1);
                 if let Some((kept, _)) = self.words.get_mut(&word) {
                     *kept = Span::of_word(word).patched(*kept, to.span(), value);
                 }
@@ -130,7 +140,7 @@ impl Block {
     }
 
     /// One that is late in a lane becomes late in its block.
-    fn take(&mut self, lane: &mut Buffer, index: usize) {
+    pub(super) fn take(&mut self, lane: &mut Buffer, index: usize) {
         let late = lane.0.remove(index);
         if !matches!(late, Late::Marker { scope: Scope::Cta, .. }) {
             self.late.0.push(late);
@@ -153,17 +163,18 @@ impl Block {
 }
 
 /// What is late in a lane, its block and the GPU, while one of its instructions runs.
-struct Path<'a> {
-    lane: &'a mut Buffer,
-    polls: &'a mut Polls,
-    block: &'a mut Block,
-    gpu: &'a mut State,
-    owner: u64,
+pub(super) struct Path<'a> {
+    pub(super) lane: &'a mut Buffer,
+    pub(super) polls: &'a mut Polls,
+    pub(super) block: &'a mut Block,
+    pub(super) gpu: &'a mut State,
+    pub(super) released: &'a mut bool,
+    pub(super) owner: u64,
 }
 
 impl Path<'_> {
     /// Some of what is late goes on; all that a place has no room for does.
-    fn drain(&mut self) {
+    pub(super) fn drain(&mut self) {
         while self.lane.0.len() > MOST || self.chance(self.gpu.rates[0]) {
             let Some(index) = self.lane.choose(&mut self.gpu.random) else { break };
             self.block.take(self.lane, index);
@@ -187,7 +198,7 @@ impl Path<'_> {
     }
 
     /// All that is ahead of what comes next is seen in this scope.
-    fn flush(&mut self, scope: Scope) {
+    pub(super) fn flush(&mut self, scope: Scope) {
         while !self.lane.0.is_empty() {
             self.block.take(self.lane, 0);
         }
@@ -222,11 +233,21 @@ impl Path<'_> {
         scopes.max()
     }
 
-    fn release(&mut self, scope: Scope) {
+    pub(super) fn release(&mut self, scope: Scope) {
+        *self.released = true;
         self.lane.0.push(Late::Marker { scope, owner: self.owner });
     }
 
-    fn acquire(&mut self, scope: Scope) {
+    /// All that was released so far may be known: by a fence or an atomic, or a load at the system or of what was released.
+    pub(super) fn acquire(&mut self, scope: Scope) {
+        if scope >= Scope::Gpu {
+            self.block.looked.acquire(self.gpu.now);
+        }
+        self.drop_kept(scope);
+    }
+
+    /// What the block kept is no longer read, as far as this scope asks for.
+    fn drop_kept(&mut self, scope: Scope) {
         match scope {
             Scope::Cta => {}
             Scope::Gpu => {
@@ -244,7 +265,7 @@ impl Path<'_> {
         }
     }
 
-    fn load(&mut self, access: &Access, at: Real, region: &Region) -> u64 {
+    pub(super) fn load(&mut self, access: &Access, at: Real, region: &Region) -> u64 {
         if access.scope == Scope::System && matches!(access.order, Order::Relaxed | Order::Acquire) {
             self.hold_back(at);
         }
@@ -257,7 +278,8 @@ impl Path<'_> {
             Order::Relaxed => self.chance(8),
             _ => false,
         };
-        let kept = self.block.words.get(&word).map(|(kept, _)| at.span().part_of(*kept));
+        let known = self.block.words.get(&word).copied();
+        let kept = known.map(|(kept, _)| at.span().part_of(kept));
         let seen = match kept {
             Some(kept) if early => {
                 if unordered {
@@ -268,6 +290,7 @@ impl Path<'_> {
                         self.polls.old(address)
                     }
                 }
+                self.block.looked.at(word, known.map_or(0, |(_, loaded)| loaded));
                 kept
             }
             _ => {
@@ -275,6 +298,7 @@ impl Path<'_> {
                 if let Some(whole) = whole {
                     // One location has one order for all who look (section 8.9.1): the word is kept anew.
                     let kept = self.gpu.seen(whole);
+                    self.block.looked.at(word, self.gpu.now);
                     self.block.words.insert(word, (kept, self.gpu.now));
                     return self.loaded(access, at, at.span().part_of(kept));
                 }
@@ -282,6 +306,11 @@ impl Path<'_> {
                 if region.registers {
                     return seen;
                 }
+                let old = self.gpu.past.of(at.span(), &self.block.looked);
+                if let Some(old) = old.filter(|_| access.order != Order::Mmio && self.chance(3)) {
+                    return self.loaded(access, at, old);
+                }
+                self.block.looked.at(word, self.gpu.now);
                 if access.order != Order::Mmio && (unordered || self.chance(4)) {
                     self.block.keep(at, region, self.gpu);
                 }
@@ -320,12 +349,17 @@ impl Path<'_> {
     fn loaded(&mut self, access: &Access, at: Real, seen: u64) -> u64 {
         let value = self.lane.over(at, self.block.late.over(at, seen));
         if access.order == Order::Acquire {
-            self.acquire(access.scope);
+            // What no thread wrote that had released tells nothing. What the host does is not known.
+            if access.scope == Scope::System || self.gpu.past.is_released(at.span().word()) {
+                self.acquire(access.scope);
+            } else {
+                self.drop_kept(access.scope);
+            }
         }
         value
     }
 
-    fn store(&mut self, access: &Access, to: Real, value: u64) {
+    pub(super) fn store(&mut self, access: &Access, to: Real, value: u64) {
         if access.order == Order::Release {
             self.release(access.scope);
         }
@@ -336,7 +370,7 @@ impl Path<'_> {
             return to.store(value, std::sync::atomic::Ordering::SeqCst);
         }
         let system = access.scope == Scope::System && access.order != Order::Weak;
-        self.lane.0.push(Late::Store { to, value, owner: self.owner, system });
+        self.lane.0.push(Late::Store { to, value, owner: self.owner, system, released: *self.released });
     }
 
     /// What this lane sees of a word is in memory, before it is written there.
@@ -347,14 +381,17 @@ impl Path<'_> {
             self.flush(Scope::System);
         }
         let word = at.span().word();
+        self.gpu.past.updated(word, *self.released);
+        self.block.looked.at(word, self.gpu.now + 1);
         self.block.words.remove(&word);
         self.gpu.written.insert(word, self.gpu.now);
         self.gpu.now += 1;
     }
 
     /// Atomics are done in memory, after all that this lane sees of the word.
-    fn update(&mut self, access: &Access, at: Real, change: impl Fn(u64) -> u64) -> u64 {
+    pub(super) fn update(&mut self, access: &Access, at: Real, change: impl Fn(u64) -> u64) -> u64 {
         let releases = matches!(access.order, Order::Release | Order::AcquireRelease);
+        *self.released |= releases;
         let released = self.marked().max(releases.then_some(access.scope));
         if let Some(scope) = released {
             self.flush(scope);
@@ -365,109 +402,5 @@ impl Path<'_> {
             self.acquire(access.scope);
         }
         old
-    }
-}
-
-impl Common<'_> {
-    fn path<T>(&mut self, lane: &mut Lane, act: impl FnOnce(&mut Path<'_>) -> T) -> Option<T> {
-        let mut gpu = self.run.weak?.0.lock();
-        let owner = self.run.grid_number << 42 | u64::from(self.block) << 10 | u64::from(lane.number);
-        let mut path = Path {
-            lane: &mut lane.late,
-            polls: &mut lane.polls,
-            block: &mut self.weak,
-            gpu: &mut gpu,
-            owner,
-        };
-        path.drain();
-        Some(act(&mut path))
-    }
-
-    /// What a weak GPU loads; nothing where memory is strong.
-    pub(super) fn weak_load(&mut self, lane: &mut Lane, access: &Access, at: Real) -> Option<u64> {
-        // The place of this access was found there last.
-        let region = self.regions[0];
-        self.path(lane, |path| path.load(access, at, &region))
-    }
-
-    /// Refuses a poll by loads that need not ever see what was stored.
-    pub(super) fn polls(&self, lane: &Lane) -> Result<(), Box<Finding>> {
-        let Some((word, count)) = lane.polls.is_poll() else { return Ok(()) };
-        let what = format!(
-            "{word:#x} was read {count} times by loads that are weak, or whose scope leaves out who writes it, and gave an \
-             old value each time: a poll needs ld.relaxed or ld.acquire of a scope with the writer"
-        );
-        Err(self.found(lane, Check::Stale, what))
-    }
-
-    pub(super) fn weak_store(
-        &mut self,
-        lane: &mut Lane,
-        access: &Access,
-        to: Real,
-        value: u64,
-    ) -> Option<()> {
-        self.path(lane, |path| path.store(access, to, value))
-    }
-
-    pub(super) fn weak_update(
-        &mut self,
-        lane: &mut Lane,
-        access: &Access,
-        at: Real,
-        change: impl Fn(u64) -> u64,
-    ) -> Option<u64> {
-        self.path(lane, |path| path.update(access, at, change))
-    }
-
-    pub(super) fn weak_fence(&mut self, lane: &mut Lane, scope: Scope, consistent: bool) {
-        self.path(lane, |path| {
-            if consistent {
-                path.flush(scope)
-            } else {
-                path.release(scope)
-            }
-            path.acquire(scope);
-        });
-    }
-
-    /// Shared memory is in order, and what a lane released before it wrote there is seen by who acquires it there.
-    pub(super) fn weak_shared(&mut self, lane: &mut Lane, access: &Access, writes: bool) {
-        let (releases, acquires) = match access.order {
-            Order::Release => (true, false),
-            Order::Acquire => (false, true),
-            Order::AcquireRelease => (true, true),
-            _ => (false, false),
-        };
-        self.path(lane, |path| {
-            let marked = path.lane.0.iter().any(|late| matches!(late, Late::Marker { .. }));
-            if writes && (releases || marked) {
-                path.flush(Scope::Cta);
-            }
-            if acquires {
-                path.acquire(access.scope);
-            }
-        });
-    }
-
-    /// Lanes that met at a barrier see what the others stored before it.
-    pub(super) fn meets(&mut self, late: &mut Buffer) {
-        while !late.0.is_empty() {
-            self.weak.take(late, 0);
-        }
-    }
-
-    /// While nobody stores, what is late goes on, too.
-    pub(super) fn weak_time(&mut self, lane: &mut Lane) {
-        if lane.number == 0 || !lane.late.0.is_empty() || !self.weak.late.0.is_empty() {
-            self.path(lane, |_| ());
-        }
-    }
-
-    /// The end of the block: what is late in it is late on the GPU.
-    pub(super) fn weak_end(&mut self, lanes: &mut [Lane]) {
-        for lane in lanes {
-            self.path(lane, |path| path.flush(Scope::Gpu));
-        }
     }
 }

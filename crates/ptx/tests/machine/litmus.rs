@@ -274,6 +274,63 @@ fn readers_agree_on_two_writers_only_by_fences_of_one_order() {
     }
 }
 
+#[test]
+fn readers_of_four_blocks_agree_only_by_fences_of_one_order() {
+    let read = |load: &str, first: &str, between: &str, second: &str| {
+        format!("{PAUSE}\n{load}.u64 %rd1, [{first}];\n{between}\n{load}.u64 %rd2, [{second}];")
+    };
+    let apart = [(r(2, 1), 1), (r(2, 2), 0), (r(3, 1), 1), (r(3, 2), 0)];
+    let (relaxed, acquire) = ("ld.relaxed.gpu", "ld.acquire.gpu");
+    for (load, between, is_allowed) in [
+        (relaxed, "", true),
+        (acquire, "", true),
+        (relaxed, "fence.acq_rel.cta;", true),
+        (relaxed, "fence.sc.gpu;", false),
+        (acquire, "fence.sc.sys;", false),
+    ] {
+        let (one, other) = (read(load, "x", between, "y"), read(load, "y", between, "x"));
+        let threads = ["st.relaxed.gpu.u64 [x], 1;", "st.relaxed.gpu.u64 [y], 1;", &one, &other];
+        let text = text(Blocks, &threads);
+        let all = outcomes_of(&text, (4, 1), 4, 6000);
+        assert_eq!(seen(&all, &apart), is_allowed, "{load} with '{between}' between");
+    }
+}
+
+#[test]
+fn loads_of_memory_that_nobody_looked_at_pass_each_other() {
+    let fresh = |write: &str, read: &str| {
+        [format!("st.u64 [x], 1;\n{write}"), format!("{PAUSE}\n{read}\nld.u64 %rd2, [x];")]
+    };
+    let fence = "fence.acq_rel.gpu;";
+    for (write, read, is_allowed) in [
+        ("st.release.gpu.u64 [y], 1;".to_owned(), "ld.relaxed.gpu.u64 %rd1, [y];".to_owned(), true),
+        (format!("{fence}\n{}", RELAXED.0), RELAXED.1.to_owned(), true),
+        (format!("{fence}\n{}", RELAXED.0), format!("{}\n{fence}", RELAXED.1), false),
+        ("st.release.gpu.u64 [y], 1;".to_owned(), "ld.acquire.gpu.u64 %rd1, [y];".to_owned(), false),
+        (
+            "atom.release.gpu.exch.b64 %rd9, [y], 1;".to_owned(),
+            "atom.acquire.gpu.add.u64 %rd1, [y], 0;".to_owned(),
+            false,
+        ),
+    ] {
+        let [writer, reader] = fresh(&write, &read);
+        let threads = [writer.as_str(), reader.as_str()];
+        if is_allowed {
+            allowed(Blocks, &threads, &STALE);
+        } else {
+            forbidden(Blocks, &threads, &STALE);
+        }
+    }
+    // Handed on by a third, of the second's block or of its own.
+    let first = "st.relaxed.gpu.u64 [x], 1;";
+    let hand_on = format!("{PAUSE}\nld.relaxed.gpu.u64 %rd1, [x];\n{fence}\nst.relaxed.gpu.u64 [y], 1;");
+    let look =
+        |load: &str| format!("{PAUSE}\n{PAUSE}\n{load}.gpu.u64 %rd1, [y];\nld.relaxed.gpu.u64 %rd2, [x];");
+    let lost = [(r(1, 1), 1), (r(2, 1), 1), (r(2, 2), 0)];
+    forbidden(Blocks, &[first, &hand_on, &look("ld.acquire")], &lost);
+    allowed(Blocks, &[first, &hand_on, &look("ld.relaxed")], &lost);
+}
+
 /// As `outcomes` of blocks, each with a writer (thread 0) and a reader (thread 1), whose registers are the outcome.
 fn pairs(blocks: &[&str]) -> BTreeSet<Vec<u64>> {
     let text = text(Blocks, blocks)

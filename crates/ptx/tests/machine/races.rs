@@ -6,6 +6,21 @@ use warpbell_ptx::{Check, Error, Finding, Gpu, Launch, Module};
 
 use crate::{Words, module};
 
+#[test]
+fn races_of_shared_memory_alone_are_looked_for_where_that_is_asked_for() {
+    let both = "mov.u32 %r1, %tid.x;\ncvt.u64.u32 %rd1, %r1;";
+    for (of, store) in
+        [("shared", "mov.u32 %r2, room;\nst.shared.u64 [%r2], %rd1;"), ("global", "st.u64 [%words], %rd1;")]
+    {
+        let module = module(".shared .align 8 .b8 room[8];", &format!("{both}\n{store}")).unwrap();
+        let words = Words::of(&[0]);
+        let launch = Launch::new(&module, "k").block([2, 1, 1]).arguments(&words.address(0).to_le_bytes());
+        assert!(launch.clone().races(true).run(&words, &false.into()).is_err(), "{of}");
+        let found = launch.shared_races(true).run(&words, &false.into());
+        assert_eq!(found.is_err(), of == "shared", "{of}: {found:?}");
+    }
+}
+
 /// The first finding of a few seeds, with memory as it is and weak.
 fn found(module: &Module, grid: u32, block: u32, words: &Words) -> Option<Finding> {
     let runs = (0..20).flat_map(|seed| [(seed, false), (seed, true)]);
@@ -158,4 +173,119 @@ fn grids_that_run_at_once_race_too() {
     });
     let said = [one, other].into_iter().find_map(Result::err).unwrap().to_string();
     assert!(said.contains("of another grid"), "{said}");
+}
+
+/// Copies from `%rd7`, a multiple of 16 bytes, to `[%r2]` of shared memory, which each lane has written, and fenced.
+fn of_copies(threads: u32, body: &str) -> Option<Finding> {
+    let begin = "mov.u32 %r9, %tid.x;\nshl.b32 %r10, %r9, 4;\nmov.u32 %r2, room;\nadd.u32 %r2, %r2, %r10;\n\
+        mov.u64 %rd9, 5;\nst.shared.v2.u64 [%r2], {%rd9, %rd9};\nmov.u32 %r1, barrier;\nsetp.ne.u32 %p9, %r9, 0;\n\
+        @%p9 bra $made;\nmbarrier.init.shared::cta.b64 [%r1], 1;\nmbarrier.init.shared::cta.b64 [%r1+8], 1;\n\
+        $made: fence.proxy.async;\nbar.sync 0;\nand.b64 %rd7, %words, 8;\nadd.u64 %rd7, %words, %rd7;";
+    let outside = ".shared .align 16 .b8 room[1024];\n.shared .align 8 .b8 barrier[16];";
+    found(&module(outside, &format!("{begin}\n{body}")).unwrap(), 1, threads, &Words::of(&[7; 12]))
+}
+
+#[track_caller]
+fn copy_race(threads: u32, body: &str) {
+    let finding = of_copies(threads, body).unwrap_or_else(|| panic!("{body}: nothing was found"));
+    assert!(finding.check == Check::Race && finding.what.contains("nothing orders"), "{body}: {finding}");
+    assert!([finding.ptx.2.as_str(), &finding.what].concat().contains("cp.async"), "{body}: {finding}");
+}
+
+#[track_caller]
+fn copy_order(threads: u32, body: &str) {
+    let found = of_copies(threads, body);
+    assert!(found.is_none(), "{body}: {}", found.unwrap());
+}
+
+const COPY: &str = "cp.async.ca.shared.global [%r2], [%rd7], 8;\ncp.async.commit_group;";
+const WAIT: &str = "cp.async.wait_group 0;";
+const READ: &str = "ld.shared.u64 %rd1, [%r2];";
+
+#[test]
+fn a_copy_that_nobody_waited_for_is_a_race() {
+    copy_order(1, &format!("{COPY}\n{WAIT}\n{READ}"));
+    copy_order(1, &format!("{COPY}\ncp.async.wait_all;\n{READ}\nst.u64 [%rd7], 1;\nst.shared.u64 [%r2], 1;"));
+    copy_race(1, &format!("{COPY}\n{READ}\n{WAIT}"));
+    copy_race(1, &format!("{COPY}\nst.shared.u64 [%r2], 1;\n{WAIT}"));
+    // Its source: read by others, and written by nobody.
+    copy_order(1, &format!("{COPY}\nld.u64 %rd1, [%rd7];\n{WAIT}"));
+    copy_race(1, &format!("{COPY}\nst.u64 [%rd7], 1;\n{WAIT}"));
+    copy_order(1, &format!("{COPY}\nst.u64 [%rd7+8], 1;\nld.shared.u64 %rd1, [%r2+8];\n{WAIT}"));
+    // It was committed to no group, or to one that need not be done yet.
+    copy_race(1, &format!("cp.async.ca.shared.global [%r2], [%rd7], 8;\n{WAIT}\n{READ}"));
+    let other = "cp.async.ca.shared.global [%r2+16], [%rd7], 8;\ncp.async.commit_group;";
+    copy_order(1, &format!("{COPY}\n{other}\ncp.async.wait_group 1;\n{READ}"));
+    copy_race(1, &format!("{other}\n{COPY}\ncp.async.wait_group 1;\n{READ}"));
+    // Two to one place are in no order.
+    copy_race(1, &format!("{COPY}\n{COPY}\n{WAIT}"));
+    copy_order(1, &format!("{COPY}\n{WAIT}\n{COPY}\n{WAIT}\n{READ}"));
+}
+
+#[test]
+fn what_one_lane_waited_for_others_know_by_a_barrier() {
+    let others = "xor.b32 %r3, %r2, 16;\nld.shared.u64 %rd1, [%r3];";
+    copy_order(2, &format!("{COPY}\n{WAIT}\nbar.sync 0;\n{others}"));
+    copy_race(2, &format!("{COPY}\n{WAIT}\n{others}"));
+    copy_race(2, &format!("{COPY}\nbar.sync 0;\n{others}\n{WAIT}"));
+    // Behind the barrier the other lane's part is copied anew.
+    copy_race(2, &format!("{COPY}\n{WAIT}\nbar.sync 0;\n{others}\n{COPY}\n{WAIT}"));
+    copy_order(2, &format!("{COPY}\n{WAIT}\nbar.sync 0;\n{others}\nbar.sync 0;\n{COPY}\n{WAIT}"));
+}
+
+#[test]
+fn a_bulk_copy_is_done_when_its_own_barrier_says_so() {
+    let copy = |barrier: &str, to: &str| {
+        format!(
+            "mbarrier.arrive.expect_tx.shared::cta.b64 %rd2, [{barrier}], 16;\n\
+             cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [{to}], [%rd7], 16, [{barrier}];"
+        )
+    };
+    let wait = |barrier: &str, label: &str| {
+        format!("{label}: mbarrier.try_wait.parity.shared::cta.b64 %p2, [{barrier}], 0;\n@!%p2 bra {label};")
+    };
+    let (one, other) = (copy("%r1", "%r2"), copy("%r1+8", "%r2+64"));
+    let (of_one, of_other) = (wait("%r1", "$one"), wait("%r1+8", "$other"));
+    copy_order(1, &format!("{one}\n{of_one}\n{READ}\nst.u64 [%rd7], 1;"));
+    copy_race(1, &format!("{one}\n{READ}\n{of_one}"));
+    copy_race(1, &format!("{one}\nst.u64 [%rd7], 1;\n{of_one}"));
+    copy_order(1, &format!("{one}\n{other}\n{of_one}\n{READ}\n{of_other}"));
+    // One lane begins, and all of them wait.
+    let leader = |copies: &str| format!("@%p9 bra $begun;\n{copies}\n$begun:");
+    let read = "mov.u32 %r3, room;\nld.shared.u64 %rd1, [%r3];";
+    copy_order(32, &format!("{}\n{of_one}\n{read}", leader(&one)));
+    copy_race(32, &format!("{}\n{of_other}\n{read}\n{of_one}", leader(&format!("{one}\n{other}"))));
+}
+
+#[test]
+fn a_bulk_copy_reads_shared_memory_until_it_was_waited_for() {
+    let back = "cp.async.bulk.global.shared::cta.bulk_group [%rd7], [%r2], 16;\ncp.async.bulk.commit_group;";
+    let wait = "cp.async.bulk.wait_group 0;";
+    copy_order(1, &format!("{back}\n{wait}\nst.shared.u64 [%r2], 1;\nld.u64 %rd1, [%rd7];"));
+    copy_race(1, &format!("{back}\nst.shared.u64 [%r2], 1;\n{wait}"));
+    copy_race(1, &format!("{back}\nld.u64 %rd1, [%rd7];\n{wait}"));
+    copy_order(1, &format!("{back}\n{READ}\n{wait}"));
+}
+
+#[test]
+fn an_arrival_behind_copies_tells_that_they_are_done() {
+    let behind = "cp.async.mbarrier.arrive.noinc.shared.b64 [%r1];";
+    let copy = "cp.async.ca.shared.global [%r2], [%rd7], 8;";
+    let wait = "$again: mbarrier.test_wait.parity.shared.b64 %p2, [%r1], 0;\n@!%p2 bra $again;";
+    let read = "mov.u32 %r3, room;\nld.shared.u64 %rd1, [%r3];";
+    let leader = |copies: &str| format!("@%p9 bra $begun;\n{copies}\n$begun:");
+    copy_order(32, &format!("{}\n{wait}\n{read}", leader(&format!("{copy}\n{behind}"))));
+    copy_race(32, &format!("{}\n{wait}\n{read}", leader(&format!("{behind}\n{copy}"))));
+}
+
+#[test]
+fn memory_that_a_copy_has_yet_to_write_is_not_initialized() {
+    let body = "mov.u32 %r2, room;\nand.b64 %rd7, %words, 8;\nadd.u64 %rd7, %words, %rd7;\n\
+        cp.async.ca.shared.global [%r2], [%rd7], 8;\nld.shared.u64 %rd1, [%r2];";
+    let module = module(".shared .align 16 .b8 room[64];", body).unwrap();
+    let words = Words::of(&[7; 4]);
+    let launch = Launch::new(&module, "k").arguments(&words.address(0).to_le_bytes());
+    let Err(Error::Found(finding)) = launch.run(&words, &false.into()) else { panic!("nothing was found") };
+    assert_eq!(finding.check, Check::Uninitialized);
+    assert!(finding.what.ends_with("a copy to there was not waited for"), "{finding}");
 }

@@ -14,6 +14,8 @@ use warpbell_kernels::image::Format;
 use warpbell_kernels::toolchain::{CudaImage, Variant};
 use zerocopy::{Immutable, IntoBytes};
 
+use crate::rules::{cuda, start};
+
 /// `mode` 0: every thread adds 1 to its word. 1: waits until the flag is set. 2: synchronises lanes that are not its own.
 const SOURCE: &str = "#include <warpbell/warpbell.cuh>
 struct job { uint64_t words, flag; uint32_t mode, pad; };
@@ -334,6 +336,49 @@ fn what_a_kernel_uses_lives_until_it_has_ended() {
         late.join().unwrap();
     });
     log.assert_clean();
+}
+
+/// A kernel of one thread adds 1 to a word that came from `cuMemAlloc`, and that it has written before or not.
+fn adds_to_a_word(writes: bool) -> Result<(), GpuError> {
+    let ptx = format!(
+        ".version 9.0\n.target sm_75\n.address_size 64\n.file 1 \"mine.cu\"\n.visible .entry mine(.param .u64 word)\n\
+         {{\n.reg .b64 %rd<3>;\nld.param.u64 %rd1, [word];\n{}.loc 1 7 3\nld.global.u64 %rd2, [%rd1];\n\
+         add.u64 %rd2, %rd2, 1;\nst.global.u64 [%rd1], %rd2;\nret;\n}}",
+        if writes { "st.global.u64 [%rd1], 41;\n" } else { "" },
+    );
+    let (driver, gpu) = (start(), Gpu::open(0)?);
+    let mut address = 0_u64;
+    // Not by `Gpu::allocate`, whose memory is zeroed.
+    assert_eq!(cuda!(driver, cuMemAlloc_v2(&raw mut address => *mut u64, 64 => usize)), 0);
+    launch(&gpu.load("mine", ptx.as_bytes())?.function("mine")?, &config(1, 1), address.as_bytes())?
+        .join()?;
+    assert_eq!(cuda!(driver, cuMemFree_v2(address => u64)), 0);
+    assert_eq!(cuda!(driver, cuDevicePrimaryCtxRelease_v2(0 => i32)), 0);
+    Ok(())
+}
+
+#[test]
+fn memory_that_a_kernel_reads_before_anybody_wrote_it_is_found_by_line() {
+    let log = FakeDriver::new("execute=ptx,init=yes").child(|| {
+        let error = adds_to_a_word(false).expect_err("a read of what nobody wrote").to_string();
+        assert!(error.contains("CUDA_ERROR_LAUNCH_FAILED"), "{error}");
+    });
+    let [said] = log.of("kernel")[..] else { panic!("{log:?}") };
+    for part in
+        ["check Uninitialized", "module.ptx:10", "ld.global.u64 %rd2, [%rd1]", "mine.cu:7", "kernel mine"]
+    {
+        assert!(said.contains(part), "no '{part}': {said}");
+    }
+}
+
+#[test]
+fn memory_that_a_kernel_wrote_before_it_reads_it_is_no_finding() {
+    FakeDriver::new("execute=ptx,init=yes").child(|| adds_to_a_word(true).unwrap()).assert_clean();
+}
+
+#[test]
+fn reads_of_memory_that_nobody_wrote_are_looked_for_with_init_alone() {
+    FakeDriver::new("execute=ptx").child(|| adds_to_a_word(false).unwrap()).assert_clean();
 }
 
 #[test]

@@ -32,6 +32,9 @@ pub struct Options {
     /// seeds on the PTX machine
     #[arg(long)]
     pub case: Option<u64>,
+    /// Of checks of queues: so many cases, from --case on
+    #[arg(long, default_value_t = 1, requires = "case", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub cases: u64,
     /// Of checks of queues: seconds after which a command has failed, where it must (10, or as the case says)
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=600))]
     pub deadline: Option<u64>,

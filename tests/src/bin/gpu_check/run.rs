@@ -25,15 +25,16 @@ pub struct Fixture {
     /// Whether each PTX is loaded, too.
     pub all: bool,
     pub seconds: f64,
-    /// Of the checks of queues the only case, or of others the only size of I/O, and how long a command may take.
+    /// Of the checks of queues the first of so many cases, or of others the only size of I/O, and how long a command may take.
     pub case: Option<u64>,
+    pub cases: u64,
     pub deadline: Option<Duration>,
 }
 
 impl Fixture {
     /// Finds out whether the target is here at all.
     pub fn new(options: &Options) -> anyhow::Result<Fixture> {
-        let Options { target, quick, all, seconds, case, deadline, .. } = *options;
+        let Options { target, quick, all, seconds, case, cases, deadline, .. } = *options;
         anyhow::ensure!(seconds > 0.0 && seconds <= 600.0, "--seconds {seconds}: from above 0 to 600");
         let open = target.open()?;
         let target_name = match open.gpu() {
@@ -41,7 +42,7 @@ impl Fixture {
             Some(gpu) => describe(gpu.info()),
         };
         let deadline = deadline.map(Duration::from_secs);
-        Ok(Fixture { target, open, target_name, quick, all, seconds, case, deadline })
+        Ok(Fixture { target, open, target_name, quick, all, seconds, case, cases, deadline })
     }
 
     /// Our kernel file `file` for the target, whose compute capability is `arch`.

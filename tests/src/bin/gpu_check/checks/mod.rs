@@ -1,5 +1,6 @@
 //! What must hold.
 
+mod attach;
 mod kernels;
 mod layers;
 mod order;
@@ -24,6 +25,7 @@ pub fn all() -> Vec<Check> {
         Check { name: "memory of the target", body: kernels::memory },
         Check { name: "order of data and completions", body: order::nothing_is_stale },
         Check { name: "locks, turns and sums of warps", body: port::accesses_are_in_order },
+        Check { name: "hazard slots of lost queues", body: attach::each_sees_the_other },
         Check { name: "queues: host data, SGL", body: queues::plain },
         Check { name: "queues: PRP lists", body: queues::by_prp },
         Check { name: "queues: shadow doorbells", body: queues::shadowed },
