@@ -319,6 +319,9 @@ fn job(job: &Job) -> String {
     if job.completion != Completion::Poll {
         let _ = write!(text, " completion={}", job.completion);
     }
+    if let Some(wanted) = job.coalescing {
+        let _ = write!(text, " coalescing={wanted}");
+    }
     if job.api != Api::Host {
         let _ = write!(text, " warps={} sharing={}", job.warps, job.sharing);
     }
