@@ -140,7 +140,7 @@ typedef struct warpbell_replay_result {
     uint64_t flushes;
     uint64_t bytes_read;
     uint64_t bytes_written;
-    uint64_t left; /* commands that were not submitted: it was asked to stop, or its queue was lost */
+    uint64_t left;  /* commands that were not submitted: it was asked to stop, or its queue was lost */
     uint64_t trims; /* commands that deallocate */
     uint64_t blocks_trimmed;
 } warpbell_replay_result;

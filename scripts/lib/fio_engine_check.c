@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * fio's engine over a library that fails when it is told to: no I/O that was refused is lost to a poll that fails.
- * scripts/lib/check-fio builds it against fio's headers, and runs it. The linker drops what is not called here. */
+ * fio's engine over a library that fails when it is told to: no I/O that was refused is lost to a poll that
+ * fails. scripts/lib/check-fio builds it against fio's headers, and runs it. The linker drops what is not
+ * called here. */
 #include "../../examples/fio/engine.c"
 
 #include <assert.h>
@@ -10,8 +11,8 @@
 static warpbell_error polled, submitted;
 static uint32_t completed;
 
-warpbell_error warpbell_io_submit(warpbell_io_queue* queue, const warpbell_io_request* requests, uint32_t count,
-                                  uint32_t* taken) {
+warpbell_error warpbell_io_submit(warpbell_io_queue* queue, const warpbell_io_request* requests,
+                                  uint32_t count, uint32_t* taken) {
     (void)queue, (void)requests;
     *taken = submitted == WARPBELL_OK ? count : 0;
     return submitted;
