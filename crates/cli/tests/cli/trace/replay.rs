@@ -124,7 +124,8 @@ fn trims_of_a_block_trace_deallocate() {
     let replay = ["bench", &device, "--replay", log.to_str().unwrap(), "-o", "json"];
     let (code, line) = crate::common::refused(&replay);
     assert!(code == 3 && line.contains("--allow-write"), "trims change contents: {line}");
-    let report = json(&[&replay[..], &[&format!("--allow-write={}", disk.display())]].concat());
+    let permitted = format!("--allow-write={}", disk.display());
+    let report = json(&[&replay[..], &[&permitted]].concat());
     let run = &report["runs"][0];
     assert_eq!((number(run, "errors"), number(&report, "violations")), (0, 0), "{run:#}");
     assert_eq!((number(run, "trims"), number(run, "blocks_trimmed"), number(run, "flushes")), (2, 520, 1));
@@ -133,6 +134,8 @@ fn trims_of_a_block_trace_deallocate() {
     assert_eq!(number(run, "bytes"), 4096 + 512);
     let after = std::fs::read(&disk).unwrap();
     let zero = |range: std::ops::Range<usize>| after[range].iter().all(|byte| *byte == 0);
+    let text = ok(&[&replay[..4], &[&permitted]].concat());
+    assert!(text.contains("  replay: flushes=1 trims=2 blocks trimmed=520\n"), "{text}");
     assert!(zero(4096..8192) && zero(131_584..393_216), "what was deallocated reads as zero");
     assert!(
         after[..4096].iter().chain(&after[8192..131_072]).chain(&after[393_216..]).all(|byte| *byte == 7)
