@@ -15,8 +15,8 @@ use layout::{Area, Header, Raw};
 use record::Files;
 #[cfg(feature = "s3")]
 pub(crate) use record::ORIGIN_MAX;
-pub(crate) use record::conflict;
 pub(crate) use record::check_name;
+pub(crate) use record::conflict;
 pub use record::{File, Run};
 pub use writer::{FormatOptions, Incoming, Writer};
 
