@@ -8,7 +8,7 @@
 #include <warpbell/abi_file.h>
 #include <warpbell/abi_volume.h>
 
-#define WARPBELL_BENCH_ABI_VERSION 3u
+#define WARPBELL_BENCH_ABI_VERSION 4u
 
 #ifdef __cplusplus
 extern "C" {
@@ -132,7 +132,7 @@ typedef struct warpbell_replay_command {
     uint64_t lba;
     uint64_t due_ns; /* not before so long after its warp's start; 0: as soon as there is room */
     uint32_t blocks; /* 0 of a flush */
-    uint32_t opcode; /* flush, write or read */
+    uint32_t opcode; /* flush, write, read, or dataset management: deallocates these blocks */
 } warpbell_replay_command;
 
 /* What one warp of `replay` did. */
@@ -140,7 +140,9 @@ typedef struct warpbell_replay_result {
     uint64_t flushes;
     uint64_t bytes_read;
     uint64_t bytes_written;
-    uint64_t left; /* commands that were not submitted: it was asked to stop, or its queue was lost */
+    uint64_t left;  /* commands that were not submitted: it was asked to stop, or its queue was lost */
+    uint64_t trims; /* commands that deallocate */
+    uint64_t blocks_trimmed;
 } warpbell_replay_result;
 
 /* Kernel `replay`: each warp submits its list of commands in order, with at most its quota of iodepth

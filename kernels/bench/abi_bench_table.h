@@ -97,7 +97,8 @@
 
 #define WARPBELL_FIELDS_REPLAY_RESULT(F) \
     F(warpbell_replay_result, flushes) F(warpbell_replay_result, bytes_read) \
-    F(warpbell_replay_result, bytes_written) F(warpbell_replay_result, left)
+    F(warpbell_replay_result, bytes_written) F(warpbell_replay_result, left) \
+    F(warpbell_replay_result, trims) F(warpbell_replay_result, blocks_trimmed)
 
 #define WARPBELL_FIELDS_REPLAY_ARGS(F) \
     F(warpbell_replay_args, abi_version) F(warpbell_replay_args, size) F(warpbell_replay_args, ns) \

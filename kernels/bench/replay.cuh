@@ -1,6 +1,8 @@
 // What kernels `replay` and `replay_traced` do: submit a list of commands again, each warp its own in order.
 #pragma once
 
+#include <warpbell/deallocate.cuh>
+
 #include "histogram.cuh"
 #include "quota.cuh"
 
@@ -119,12 +121,15 @@ template <sharing Mode> class replay_warp {
         const u32 k = mine ? port::lowest(idle_) : 0;
         const opcode op = static_cast<opcode>(command.opcode);
         const extent where = {lba(command.lba), command.blocks};
-        const dma_span data = data_of(k).subspan(0, static_cast<u64>(where.blocks) * session_.block_bytes());
         status refusal;
         sqe entry = {};
         if (mine && op == opcode::flush) {
             entry = detail::flush_entry(session_);
+        } else if (mine && op == opcode::dataset_management) {
+            refusal = deallocating(where, data_of(k), entry);
         } else if (mine) {
+            const u64 bytes = static_cast<u64>(where.blocks) * session_.block_bytes();
+            const dma_span data = data_of(k).subspan(0, bytes);
             refusal = session_.check(op, where, data);
             if (refusal.ok()) {
                 entry = session_.entry(op, where, data);
@@ -141,6 +146,19 @@ template <sharing Mode> class replay_warp {
         flight.op = op;
         flight.start_ns = now_ns_;
         idle_ &= ~(1u << k);
+    }
+
+    // The entry of a command that deallocates one extent, by a list in the slot's data; or why there is none.
+    WARPBELL_D status deallocating(extent where, const dma_span& slot, sqe& entry) {
+        const dma_span list = slot.subspan(0, detail::range_bytes);
+        status refusal = session_.check_blocks(opcode::dataset_management, where);
+        if (refusal.ok()) {
+            refusal = session_.check_data(list, detail::range_bytes);
+        }
+        if (refusal.ok()) {
+            entry = detail::list_ranges(session_, optional<extent>(where), list, 1u << port::lane());
+        }
+        return refusal;
     }
 
     // Takes in this lane's commands that have completed, were refused, or are past their deadline.
@@ -169,6 +187,11 @@ template <sharing Mode> class replay_warp {
             ++totals_.flushes;
             return;
         }
+        if (flight.op == opcode::dataset_management) {
+            ++totals_.trims;
+            totals_.blocks_trimmed += flight.blocks;
+            return;
+        }
         const bool wrote = flight.op == opcode::write;
         const u64 bytes = static_cast<u64>(flight.blocks) * session_.block_bytes();
         ++(wrote ? tally_.writes : tally_.reads);
@@ -183,6 +206,8 @@ template <sharing Mode> class replay_warp {
         total.bytes_read = sum(group_, totals_.bytes_read);
         total.bytes_written = sum(group_, totals_.bytes_written);
         total.left = end_ - next_;
+        total.trims = sum(group_, totals_.trims);
+        total.blocks_trimmed = sum(group_, totals_.blocks_trimmed);
         if (group_.is_leader()) {
             reinterpret_cast<warpbell_replay_result*>(args_.totals)[warp_number()] = total;
         }

@@ -172,6 +172,7 @@ fn run(run: &Run) -> String {
         let _ = write!(text, "  controller={}", units::seconds(time));
     }
     let _ = writeln!(text, "  errors={}  violations={}", run.errors, run.violations);
+    text.push_str(&replayed(run));
     text.push_str(&recovery(&run.recovery));
     if let Some(agents) = &run.agents {
         text.push_str(&self::agents(agents));
@@ -235,6 +236,16 @@ fn recovery(report: &RecoveryReport) -> String {
         if report.ssds_lost > 0 { "; the SSD was given up" } else { "" }
     );
     text
+}
+
+/// What a replay has done beside I/Os; nothing where it has not.
+fn replayed(run: &Run) -> String {
+    let [flushes, trims, blocks] =
+        [run.flushes, run.trims, run.blocks_trimmed].map(Option::unwrap_or_default);
+    match flushes + trims {
+        0 => String::new(),
+        _ => format!("  replay: flushes={flushes} trims={trims} blocks trimmed={blocks}\n"),
+    }
 }
 
 fn trace(trace: &TraceSummary) -> String {
@@ -318,6 +329,9 @@ fn job(job: &Job) -> String {
     }
     if job.completion != Completion::Poll {
         let _ = write!(text, " completion={}", job.completion);
+    }
+    if let Some(wanted) = job.coalescing {
+        let _ = write!(text, " coalescing={wanted}");
     }
     if job.api != Api::Host {
         let _ = write!(text, " warps={} sharing={}", job.warps, job.sharing);

@@ -17,6 +17,7 @@
 mod abort;
 mod admin;
 mod cid_slots;
+mod coalescing;
 mod controller;
 mod controller_memory;
 mod core;
@@ -55,6 +56,7 @@ mod shutdown;
 mod state;
 
 pub use abort::AbortOutcome;
+pub use coalescing::{Coalescing, CoalescingError};
 pub use controller::{AdminCounters, Controller};
 pub use data::Data;
 pub use doorbell_buffer::DoorbellBuffer;

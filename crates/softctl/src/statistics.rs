@@ -17,6 +17,9 @@ pub struct Statistics {
     pub bytes_checked: u64,
     /// Bytes taken from the client by Write.
     pub bytes_written: u64,
+    /// Blocks that Dataset Management has deallocated. Those that are being copied, and a part of the last block of a file,
+    /// stay as they are, and are not among them.
+    pub blocks_deallocated: u64,
     /// I/O commands completed with a status other than success.
     pub errors: u64,
     /// I/O commands completed with a media error status.
@@ -58,6 +61,7 @@ impl Default for Statistics {
             bytes_read: 0,
             bytes_checked: 0,
             bytes_written: 0,
+            blocks_deallocated: 0,
             errors: 0,
             media_errors: 0,
             sq_doorbells: 0,
@@ -103,6 +107,7 @@ impl Statistics {
         self.bytes_read += other.bytes_read;
         self.bytes_checked += other.bytes_checked;
         self.bytes_written += other.bytes_written;
+        self.blocks_deallocated += other.blocks_deallocated;
         self.errors += other.errors;
         self.media_errors += other.media_errors;
         self.sq_doorbells += other.sq_doorbells;

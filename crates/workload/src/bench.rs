@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use warpbell::{DataPlacement, DoorbellChoice, Ssd, Target};
+use warpbell_driver::Coalescing;
 use warpbell_nvme::NvmOpcode;
 use warpbell_softctl::{SoftDevice, Violation};
 
@@ -68,8 +69,9 @@ fn refuse_host(ssd: &Ssd, api: Api) -> Result<(), JobError> {
 pub fn bench(ssd: &Ssd, target: Target, job: &Job, control: &Control) -> Result<Run, RunError> {
     let (violations, logged) = (violations(ssd), logged(ssd).len());
     let (before, mut events) = (ssd.recovery_counters(), take_events(ssd));
+    let trimmed = deallocated(ssd);
     let mut run = match job.api {
-        Api::Host => phases(ssd, job, &HostRunner::new(ssd, job), control)?,
+        Api::Host => gathered(ssd, job.coalescing, || phases(ssd, job, &HostRunner::new(ssd, job), control))?,
         Api::Raw | Api::Io | Api::Agent | Api::Batch | Api::Array => {
             let attachment = KernelRunner::attach(ssd, target, job)?;
             phases(ssd, job, &KernelRunner::new(ssd, job, &attachment)?, control)?
@@ -86,13 +88,37 @@ pub fn bench(ssd: &Ssd, target: Target, job: &Job, control: &Control) -> Result<
     run.violation_examples = wrong.iter().take(EXAMPLES).map(ToString::to_string).collect();
     run.partial = control.stopped();
     run.data_path = Some(PathReport::of(ssd));
-    run.ssds = vec![SsdReport::of(ssd, &run)];
+    let trimmed = deallocated(ssd).zip(trimmed).filter(|_| run.trims.is_some());
+    let blocks_deallocated = trimmed.map(|(after, before)| after - before);
+    run.ssds = vec![SsdReport { blocks_deallocated, ..SsdReport::of(ssd, &run) }];
     Ok(run)
+}
+
+/// Does `work` while the controller gathers interrupts so; then it gathers them as before.
+fn gathered<T>(
+    ssd: &Ssd,
+    wanted: Option<Coalescing>,
+    work: impl FnOnce() -> Result<T, RunError>,
+) -> Result<T, RunError> {
+    let Some(wanted) = wanted else { return work() };
+    let before = ssd.controller().interrupt_coalescing()?;
+    ssd.controller().set_interrupt_coalescing(wanted)?;
+    let done = work();
+    // Of a controller that is gone `work` says why.
+    let restored = ssd.controller().set_interrupt_coalescing(before);
+    let done = done?;
+    restored?;
+    Ok(done)
 }
 
 /// Violations so far, all of them: the log with their words is bounded.
 fn violations(ssd: &Ssd) -> u64 {
     ssd.soft().map_or(0, |soft| soft.statistics().violations)
+}
+
+/// Blocks that the controller has deallocated so far, where it is ours.
+fn deallocated(ssd: &Ssd) -> Option<u64> {
+    ssd.soft().map(|soft| soft.statistics().blocks_deallocated)
 }
 
 /// The first of them.
@@ -172,6 +198,7 @@ impl Limits {
             max_entries: ssd.controller().max_entries(),
             queues: ssd.granted_queues(),
             wide_cids: ssd.controller().wide_cids(),
+            trim_blocks: ssd.identify().oncs.dataset_management().then_some(u32::MAX),
         })
     }
 }
@@ -192,6 +219,12 @@ pub fn resolve(ssd: &Ssd, options: &BenchOptions) -> Result<Job, RunError> {
             let reason =
                 "in virtual time a page that is there takes none: end the run by --io-limit".to_owned();
             return Err(JobError::Conflict { flag: "api", value: "array".to_owned(), reason }.into());
+        }
+        if job.completion == Completion::Interrupt && job.queues > 1 {
+            let reason = "in virtual time one thread does everything, and with --completion interrupt it sleeps for one \
+                          queue"
+                .to_owned();
+            return Err(JobError::Conflict { flag: "queues", value: job.queues.to_string(), reason }.into());
         }
         job.threads = 1;
     }

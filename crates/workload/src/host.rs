@@ -230,9 +230,9 @@ impl<'a> Drive<'a> {
                 self.look(workers);
             } else {
                 self.clock.wait();
-                if let Some(now) = self.clock.virtual_now() {
-                    self.control.look(self.ssd, now);
-                }
+            }
+            if let Some(now) = self.clock.virtual_now() {
+                self.control.look(self.ssd, now);
             }
         }
         self.count(workers.iter().map(Worker::ios).sum(), self.clock.elapsed());

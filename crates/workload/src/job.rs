@@ -17,10 +17,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use warpbell::TraceSpec;
+use warpbell_driver::Coalescing;
 use warpbell_kernels::abi::HISTOGRAM_BUCKETS;
 
 use crate::distribution::Distribution;
-use crate::opening::Opening;
+use crate::opening::{Opening, word};
 use crate::options::{Access, Api, BenchOptions, Completion, Protocol, Sharing, Verify};
 use crate::size::ByteSize;
 use crate::trace::{self, SsdReplay};
@@ -62,6 +63,8 @@ pub struct Limits {
     pub queues: u16,
     /// Command identifiers have 32 bits instead of 16 (experimental).
     pub wide_cids: bool,
+    /// The most blocks of one command that deallocates; `None`: the controller has none.
+    pub trim_blocks: Option<u32>,
 }
 
 #[cfg(test)]
@@ -77,6 +80,7 @@ impl Limits {
             max_entries: 1024,
             queues: 8,
             wide_cids: false,
+            trim_blocks: None,
         }
     }
 }
@@ -193,6 +197,9 @@ pub struct Job {
     pub gather: Option<u32>,
     /// How the host learns of completions; kernels poll.
     pub completion: Completion,
+    /// How the controller gathers interrupts meanwhile, where that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "word::optional")]
+    pub coalescing: Option<Coalescing>,
     /// First byte used.
     pub offset_bytes: u64,
     /// Bytes used.
@@ -347,6 +354,7 @@ impl Job {
             protocol: options.protocol,
             gather: check::gather(options)?,
             completion: options.completion,
+            coalescing: check::coalescing(options)?,
             offset_bytes,
             size_bytes,
             io_limit_bytes: check::amount(options)?,

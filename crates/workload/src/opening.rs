@@ -73,7 +73,7 @@ pub fn data_place(text: &str) -> Result<Place, String> {
 }
 
 /// Values in results as users write them.
-mod word {
+pub(crate) mod word {
     use std::fmt::Display;
     use std::str::FromStr;
 
@@ -89,6 +89,30 @@ mod word {
         D: Deserializer<'de>,
     {
         String::deserialize(from)?.parse().map_err(de::Error::custom)
+    }
+
+    /// The same of values that may be left out.
+    pub(crate) mod optional {
+        use super::{Deserialize, Deserializer, Display, FromStr, Serializer, de};
+
+        pub(crate) fn serialize<T: Display, S: Serializer>(
+            value: &Option<T>,
+            to: S,
+        ) -> Result<S::Ok, S::Error> {
+            match value {
+                Some(value) => to.collect_str(value),
+                None => to.serialize_none(),
+            }
+        }
+
+        pub(crate) fn deserialize<'de, T, D>(from: D) -> Result<Option<T>, D::Error>
+        where
+            T: FromStr<Err: Display>,
+            D: Deserializer<'de>,
+        {
+            let text = Option::<String>::deserialize(from)?;
+            text.map(|text| text.parse()).transpose().map_err(de::Error::custom)
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use warpbell_driver::Coalescing;
 
 use crate::distribution::Distribution;
 use crate::job::NamedFile;
@@ -292,6 +293,8 @@ pub struct BenchOptions {
     pub gather: Option<u32>,
     /// How host queues learn of completions.
     pub completion: Completion,
+    /// How the controller gathers interrupts for them meanwhile; `None`: as it does.
+    pub coalescing: Option<Coalescing>,
     /// How long to run; `None`: until the I/O limit.
     pub runtime: Option<Duration>,
     /// Bytes to transfer before the run ends.
@@ -352,6 +355,7 @@ impl Default for BenchOptions {
             protocol: None,
             gather: None,
             completion: Completion::Poll,
+            coalescing: None,
             runtime: None,
             io_limit: None,
             size: None,

@@ -27,6 +27,8 @@ pub struct Outcome {
     pub writes: u64,
     /// Successful flushes, of a replay.
     pub flushes: u64,
+    /// Successful trims, of a replay, and their blocks.
+    pub trims: (u64, u64),
     /// I/Os that did not succeed.
     pub errors: u64,
     /// The first of them.
@@ -142,6 +144,8 @@ impl Outcome {
             verify: job.verify.map(|_| self.verify),
             resident: None,
             flushes: job.replay.as_ref().map(|_| self.flushes),
+            trims: job.replay.as_ref().map(|_| self.trims.0),
+            blocks_trimmed: job.replay.as_ref().map(|_| self.trims.1),
             agents: self.agents,
             array: self.array,
             queues: self.queues,

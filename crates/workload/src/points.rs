@@ -80,6 +80,7 @@ fn flags(job: &Job) -> Vec<(&'static str, Option<String>)> {
         ("api", word(&job.api)),
         ("protocol", job.protocol.map(|protocol| protocol.to_string())),
         ("completion", word(&job.completion)),
+        ("coalescing", job.coalescing.map(|wanted| wanted.to_string())),
         ("gather", job.gather.map(|gather| gather.to_string())),
         ("offset", size(job.offset_bytes)),
         ("size", size(job.size_bytes)),

@@ -128,6 +128,9 @@ pub struct SsdReport {
     /// Violations of the protocol that the soft controller saw.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub violations: Option<u64>,
+    /// Of a replay: blocks that the soft controller has deallocated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks_deallocated: Option<u64>,
 }
 
 impl SsdReport {
@@ -150,6 +153,7 @@ impl SsdReport {
             spurious: counted(|queue| queue.spurious),
             late: counted(|queue| queue.late),
             violations: ssd.soft().map(|_| run.violations),
+            blocks_deallocated: None,
         }
     }
 }

@@ -292,6 +292,12 @@ pub struct Run {
     /// Successful flushes, of a replay; they are no I/Os.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flushes: Option<u64>,
+    /// Successful trims, of a replay; they are no I/Os either.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trims: Option<u64>,
+    /// Blocks that they have deallocated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks_trimmed: Option<u64>,
     /// With `--api agent`: what agents did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agents: Option<AgentReport>,

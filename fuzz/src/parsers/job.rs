@@ -20,6 +20,7 @@ pub(super) fn resolve(text: &str) {
         max_entries: 65536,
         queues: 64,
         wide_cids: false,
+        trim_blocks: Some(u32::MAX),
     };
     for word in text.split_ascii_whitespace() {
         let Some((name, value)) = word.split_once('=') else { return };

@@ -16,7 +16,7 @@ constants! {
     /// Version of what users' kernels share with hosts; both sides must have the same.
     ABI_VERSION: u32 = 4;
     /// Version of what kernels of benches and tests share with their host.
-    BENCH_ABI_VERSION: u32 = 3;
+    BENCH_ABI_VERSION: u32 = 4;
     /// Lanes of a warp.
     WARP_LANES: u32 = 32;
     /// Threads of a block of our kernels at most, on a GPU.

@@ -45,7 +45,7 @@ mirror! {
         due_ns: u64,
         /// Blocks; 0 of a flush.
         blocks: u32,
-        /// Flush, write or read.
+        /// Flush, write, read, or Dataset Management, which deallocates these blocks.
         opcode: u32,
     }
 }
@@ -61,6 +61,10 @@ mirror! {
         bytes_written: u64,
         /// Commands that were not submitted.
         left: u64,
+        /// Commands that deallocate, which ended.
+        trims: u64,
+        /// Their blocks.
+        blocks_trimmed: u64,
     }
 }
 

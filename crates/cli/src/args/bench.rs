@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use warpbell_driver::Coalescing;
 use warpbell_workload::{
     Access, Api, Axis, BenchOptions, ByteSize, Completion, Distribution, Policy, Protocol, Sharing, Verify,
     parse_duration,
@@ -49,6 +50,9 @@ pub struct BenchArgs {
     /// How host queues learn of completions: poll, or interrupt (the thread sleeps)
     #[arg(long, value_name = "HOW", default_value = "poll")]
     pub completion: Completion,
+    /// Have the controller gather interrupts, with --completion interrupt: one for N completions, or when the first of them has waited so long, as 8/100us; or off [default: as it does]
+    #[arg(long, value_name = "N/TIME", hide_short_help = true)]
+    pub coalescing: Option<Coalescing>,
     /// Warps over all queues [default: one per queue; shared: more]
     #[arg(long, value_name = "N")]
     pub warps: Option<u32>,
@@ -177,6 +181,7 @@ impl BenchArgs {
             protocol: self.protocol,
             gather: self.gather,
             completion: self.completion,
+            coalescing: self.coalescing,
             runtime: self.runtime,
             io_limit: self.io_limit,
             size: self.size,

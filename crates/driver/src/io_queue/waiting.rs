@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::interrupts::LONGEST_SLEEP;
+use crate::interrupts::{LONGEST_SLEEP, Vector};
 use crate::{Completion, IoQueue};
 
 use super::LOOKS_PER_CHECK;
@@ -39,9 +39,8 @@ impl IoQueue {
 
     /// Sleeps until the vector has fired more often than `seen`, for up to `limit`; lets time pass where there is none.
     pub(super) fn rest(&mut self, seen: u64, limit: Duration) {
-        let sleeps = self.pair.device().clock().passes_by_itself();
         let limit = self.next_retry().map_or(limit, |due| limit.min(due.saturating_sub(self.now())));
-        let Some(vector) = self.pair.vector.clone().filter(|_| sleeps) else {
+        let Some(vector) = self.pair.vector.clone() else {
             return self.pause(Duration::ZERO);
         };
         // A controller need not interrupt again before it was told what was taken.
@@ -50,12 +49,29 @@ impl IoQueue {
         }
         self.counters.sleeps += 1;
         let step = (self.deadlines.limit() / STEPS).max(Duration::from_millis(1));
-        let fired = vector.sleep(seen, limit.min(step).min(LONGEST_SLEEP));
+        let fired = self.sleep(&vector, seen, limit.min(step).min(LONGEST_SLEEP));
         self.empty_polls = LOOKS_PER_CHECK;
         if !fired && self.cq.poll(self.head).is_some() && !vector.sleep(seen, Duration::ZERO) {
             self.counters.missed_interrupts += 1;
             tracing::warn!(device = %self.pair.name, qid = %self.pair.qid, vector = vector.number,
                 "a completion came without an interrupt");
+        }
+    }
+
+    /// Sleeps until the vector has fired more often than `seen`, for up to `limit`. Where time passes only while somebody
+    /// pauses, the sleeper lets it pass, and takes nothing before the vector fires either.
+    fn sleep(&self, vector: &Vector, seen: u64, limit: Duration) -> bool {
+        let clock = self.pair.device().clock();
+        if clock.passes_by_itself() {
+            return vector.sleep(seen, limit);
+        }
+        let end = clock.now().saturating_add(limit);
+        loop {
+            match vector.sleep(seen, Duration::ZERO) {
+                true => return true,
+                false if clock.now() >= end => return false,
+                false => clock.pause(Duration::ZERO),
+            }
         }
     }
 

@@ -51,6 +51,7 @@ impl Engine {
         if !namespace.writable {
             return Err(never(Status::NAMESPACE_WRITE_PROTECTED));
         }
+        let mut deallocated = 0;
         for range in ranges.iter().filter(|range| range.nlb > 0) {
             // The unaligned tail stays as it is: to deallocate is a request, not an order. So do blocks that are being
             // copied.
@@ -59,10 +60,12 @@ impl Engine {
             let offset = namespace.offset(Lba(range.slba));
             let Some(_off) = self.keep_engines_off(namespace, offset, bytes, true) else { continue };
             namespace.zero(offset, bytes).map_err(write_failed)?;
+            deallocated += u64::from(range.nlb) - tail;
             if self.is_durable_at_once(sqe, false) {
                 namespace.make_durable(offset, bytes).map_err(write_failed)?;
             }
         }
+        self.statistics.blocks_deallocated += deallocated;
         Ok(())
     }
 }

@@ -54,6 +54,7 @@ const FLAGS: &[Flag] = &[
     flag!("protocol", protocol, read_open, show_open),
     flag!("gather", gather, read_open, show_open),
     flag!("completion", completion, read, show),
+    flag!("coalescing", coalescing, read_open, show_open),
     flag!("verify", verify, read_open, show_open),
     flag!("size", size, read_open, show_open),
     flag!("offset", offset, read, show),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use warpbell::{CidLayout, LayoutError};
+use warpbell_driver::Coalescing;
 
 use super::{DEFAULT_RUNTIME, Job, JobError, LANES, LONGEST_INTERVAL, Limits, MAX_DEPTH, SHORTEST_INTERVAL};
 use crate::distribution::Distribution;
@@ -39,6 +40,18 @@ pub(super) fn threads(options: &BenchOptions) -> Result<Option<usize>, JobError>
             conflict("threads", threads.to_string(), reason)
         }
         _ => Ok(Some(queues)),
+    }
+}
+
+/// How interrupts are gathered: of queues that wait for some.
+pub(super) fn coalescing(options: &BenchOptions) -> Result<Option<Coalescing>, JobError> {
+    match options.coalescing {
+        Some(wanted) if options.completion != Completion::Interrupt => {
+            let reason =
+                "it gathers interrupts, and nobody waits for any; it goes with --completion interrupt";
+            Err(conflict("coalescing", wanted, reason.to_owned()))
+        }
+        wanted => Ok(wanted),
     }
 }
 

@@ -11,6 +11,7 @@ fn limits() -> Limits {
         max_entries: 65_536,
         queues: 64,
         wide_cids: false,
+        trim_blocks: None,
     }
 }
 
@@ -243,6 +244,20 @@ fn waiting_by_interrupt_takes_a_thread_for_each_queue_of_the_host() {
     assert_eq!(
         refusal(options(Api::Io, None)),
         "--completion interrupt: kernels poll; it goes with --api host"
+    );
+    let gathered = |completion| BenchOptions {
+        api: Api::Host,
+        completion,
+        coalescing: Some("8/100us".parse().unwrap()),
+        ..Default::default()
+    };
+    let job = Job::resolve(&gathered(crate::Completion::Interrupt), &limits()).unwrap();
+    let written = serde_json::to_value(&job).unwrap();
+    assert_eq!(written["coalescing"], "8/100us");
+    assert_eq!(serde_json::from_value::<Job>(written).unwrap().coalescing, job.coalescing);
+    assert_eq!(
+        refusal(gathered(crate::Completion::Poll)),
+        "--coalescing 8/100us: it gathers interrupts, and nobody waits for any; it goes with --completion interrupt"
     );
 }
 

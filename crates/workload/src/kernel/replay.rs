@@ -90,7 +90,7 @@ impl KernelRunner<'_> {
         Ok(lists)
     }
 
-    /// Bytes and flushes; and commands that were never submitted, which are failures unless somebody asked to stop.
+    /// Bytes, flushes and trims; and commands that were never submitted, which are failures unless somebody asked to stop.
     fn add_totals(&self, lists: &Lists, control: &Control, outcome: &mut Outcome) -> Result<(), RunError> {
         let (mut read, mut written, mut left) = (0, 0, 0);
         lists.totals.for_each(|_, total| {
@@ -98,6 +98,8 @@ impl KernelRunner<'_> {
             written += total.bytes_written;
             left += total.left;
             outcome.flushes += total.flushes;
+            outcome.trims.0 += total.trims;
+            outcome.trims.1 += total.blocks_trimmed;
         })?;
         outcome.moved = Some((read, written));
         if left > 0 && !control.stopped() {

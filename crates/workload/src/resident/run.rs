@@ -89,6 +89,7 @@ fn limits() -> Limits {
         max_entries: MAX_DEPTH + 1,
         queues: u16::MAX,
         wide_cids: false,
+        trim_blocks: None,
     }
 }
 

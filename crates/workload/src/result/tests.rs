@@ -41,6 +41,8 @@ pub(crate) fn run(ios: u64, errors: u64) -> Run {
         verify: None,
         resident: None,
         flushes: None,
+        trims: None,
+        blocks_trimmed: None,
         queues: Vec::new(),
         ssds: Vec::new(),
         array: None,

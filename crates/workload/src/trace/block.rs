@@ -16,12 +16,19 @@ pub struct BlockRequest {
     pub line: u64,
     /// When it was made, from the beginning of the trace.
     pub at_ns: u64,
-    /// Flush, write or read.
+    /// Flush, write, read, or Dataset Management of a trim.
     pub opcode: u8,
     /// First byte.
     pub offset: u64,
     /// Bytes; 0 of a flush.
     pub bytes: u64,
+}
+
+impl BlockRequest {
+    /// Whether it deallocates, and moves no data.
+    fn is_trim(&self) -> bool {
+        self.opcode == NvmOpcode::DATASET_MANAGEMENT.0
+    }
 }
 
 /// Commands at most: they are held in memory, and one line may ask for a whole SSD.
@@ -67,12 +74,13 @@ pub(super) fn parse(
         let of = options.only.as_ref().map_or(String::new(), |only| format!(" of {only}"));
         return Err(failed(format!("it has no I/O{of}")));
     };
+    let moving = || reader.requests.iter().filter(|request| !request.is_trim());
     Ok(SsdReplay {
         file: file.to_owned(),
         timing: options.timing,
         recorded_on: name,
         commands: reader.requests.len() as u64,
-        bytes: reader.requests.iter().map(|request| request.bytes).fold(0, u64::saturating_add),
+        bytes: moving().map(|request| request.bytes).fold(0, u64::saturating_add),
         missing_events: 0,
         block_size_bytes: 0,
         queues: options.warps,
@@ -157,9 +165,9 @@ fn fio_opcode(line: u64, action: &str) -> Result<Option<u8>, String> {
         "read" => Ok(Some(NvmOpcode::READ.0)),
         "write" => Ok(Some(NvmOpcode::WRITE.0)),
         "sync" | "datasync" => Ok(Some(NvmOpcode::FLUSH.0)),
-        "trim" => Err(format!("line {line}: 'trim': only reads, writes and syncs can be replayed")),
+        "trim" => Ok(Some(NvmOpcode::DATASET_MANAGEMENT.0)),
         other => Err(format!(
-            "line {line}: action '{other}': expected read, write, sync, datasync, add, open or close"
+            "line {line}: action '{other}': expected read, write, trim, sync, datasync, add, open or close"
         )),
     }
 }
@@ -196,15 +204,16 @@ impl SsdReplay {
         for (warp, request) in (0..self.queues as usize).cycle().zip(&self.requests) {
             let before = warps[warp].len();
             let (first, end) = self.blocks_of(request, limits)?;
-            if commands + (end - first).div_ceil(most_blocks.into()) > COMMANDS_MAX {
+            let most = if request.is_trim() { self.most_trimmed(request, limits)? } else { most_blocks };
+            if commands + (end - first).div_ceil(most.into()) > COMMANDS_MAX {
                 let line = request.line;
                 return Err(self.refused(format!(
-                    "line {line}: with it there are more than {COMMANDS_MAX} commands of up to {most_blocks} blocks"
+                    "line {line}: with it there are more than {COMMANDS_MAX} commands of up to {most} blocks"
                 )));
             }
-            push(&mut warps[warp], request, (first, end), most_blocks.into());
+            push(&mut warps[warp], request, (first, end), most.into());
             commands += (warps[warp].len() - before) as u64;
-            blocks += end - first;
+            blocks += if request.is_trim() { 0 } else { end - first };
         }
         // A warp without commands would be a queue without I/O.
         warps.retain(|warp| !warp.is_empty());
@@ -231,6 +240,16 @@ impl SsdReplay {
         })
     }
 
+    /// The blocks of one command that deallocates, at most.
+    fn most_trimmed(&self, request: &BlockRequest, limits: &Limits) -> Result<u32, JobError> {
+        limits.trim_blocks.ok_or_else(|| {
+            let (line, nsid) = (request.line, limits.nsid);
+            self.refused(format!(
+                "line {line}: a trim, and the controller of {nsid} has no Dataset Management"
+            ))
+        })
+    }
+
     /// The first block, and the one behind the last. Reads are widened to whole blocks.
     fn blocks_of(&self, request: &BlockRequest, limits: &Limits) -> Result<(u64, u64), JobError> {
         let BlockRequest { line, opcode, offset, bytes, .. } = *request;
@@ -238,7 +257,11 @@ impl SsdReplay {
             return Ok((0, 0));
         }
         let (block, all) = (u64::from(limits.block_size), limits.blocks);
-        let verb = if opcode == NvmOpcode::WRITE.0 { "write" } else { "read" };
+        let (verb, whole) = match NvmOpcode(opcode) {
+            NvmOpcode::WRITE => ("write", true),
+            NvmOpcode::DATASET_MANAGEMENT => ("trim", true),
+            _ => ("read", false),
+        };
         let refused =
             |why: String| self.refused(format!("line {line}: a {verb} of {bytes} bytes at {offset}: {why}"));
         let end = offset.checked_add(bytes).filter(|end| end.div_ceil(block) <= all);
@@ -250,10 +273,10 @@ impl SsdReplay {
             )));
         };
         if bytes == 0 {
-            return Err(refused("moves nothing".to_owned()));
+            return Err(refused("it is of nothing".to_owned()));
         }
-        if opcode == NvmOpcode::WRITE.0 && !(offset.is_multiple_of(block) && bytes.is_multiple_of(block)) {
-            return Err(refused(format!("writes are whole blocks of {block} bytes")));
+        if whole && !(offset.is_multiple_of(block) && bytes.is_multiple_of(block)) {
+            return Err(refused(format!("writes and trims are whole blocks of {block} bytes")));
         }
         Ok((offset / block, end.div_ceil(block)))
     }
@@ -298,6 +321,7 @@ mod tests {
         let third = "fio version 3 iolog\n2 /d add\n2 /d open\n7 /d read 0 4096\n5 /d datasync 0 0\n\
                      1000 /d write 8192 512\n1001 /d close\n";
         assert_eq!(requests(third), [(7000, 2, 0, 4096), (7000, 0, 0, 0), (1_000_000, 1, 8192, 512)]);
+        assert_eq!(requests("fio version 3 iolog\n4 /d trim 512 1048576\n"), [(4000, 9, 512, 1 << 20)]);
     }
 
     #[test]
@@ -321,7 +345,7 @@ mod tests {
             ("fio version 3 iolog\n1 /d read -1 1\n", "line 2: offset '-1': expected a whole number"),
             ("fio version 2 iolog\n/d read 0\n", "line 2: length '': expected a whole number"),
             ("fio version 3 iolog\n1 /d wait 5\n", "line 2: action 'wait': expected read, write"),
-            ("fio version 2 iolog\n\n/d trim 0 4096\n", "line 3: 'trim': only reads, writes and syncs"),
+            ("fio version 2 iolog\n\n/d trim 0\n", "line 3: length '': expected a whole number"),
             ("1,hm,0,Read,0\n", "line 1: 5 fields: expected 7, Timestamp,Hostname"),
             ("1,hm,0,Erase,0,512,1\n", "line 1: type 'Erase': expected Read or Write"),
             ("1,hm,0,Read,0,5x,1\n", "line 1: size '5x': expected a whole number"),
@@ -330,6 +354,31 @@ mod tests {
             let found = parsed(text, None).unwrap_err();
             assert!(found.starts_with(&format!("--replay t: {said}")), "{text:?}: {found}");
         }
+    }
+
+    #[test]
+    fn trims_move_nothing_and_are_bounded_by_no_transfer() {
+        let text = "fio version 2 iolog\n/d trim 0 32768\n/d write 0 512\n";
+        let replay = parsed(text, None).unwrap();
+        assert!(replay.writes() && replay.bytes == 512, "{replay:?}");
+        let limits = Limits { trim_blocks: Some(40), ..Limits::of_blocks(64) };
+        let cut = replay.for_blocks(&limits, 4).unwrap();
+        let of: Vec<_> = cut.warps[0].iter().map(|one| (one.opcode, one.lba.get(), one.blocks)).collect();
+        assert_eq!(of, [(9, 0, 40), (9, 40, 24), (1, 0, 1)]);
+        assert_eq!((cut.commands, cut.bytes, cut.largest()), (3, 512, 1), "a trim has no data");
+        let said = |text: &str, limits: &Limits| {
+            parsed(text, None).unwrap().for_blocks(limits, 4).unwrap_err().to_string()
+        };
+        let none = said(text, &Limits { trim_blocks: None, ..limits.clone() });
+        assert!(
+            none.ends_with("line 2: a trim, and the controller of namespace 1 has no Dataset Management"),
+            "{none}"
+        );
+        let part = said("fio version 2 iolog\n/d trim 0 100\n", &limits);
+        assert!(
+            part.ends_with("a trim of 100 bytes at 0: writes and trims are whole blocks of 512 bytes"),
+            "{part}"
+        );
     }
 
     #[test]
@@ -349,8 +398,8 @@ mod tests {
         let far = said("fio version 2 iolog\n/d read 32768 1\n");
         assert!(far.starts_with("--replay t: line 2: a read of 1 bytes at 32768: leaves "), "{far}");
         let part = said("fio version 2 iolog\n/d write 512 100\n");
-        assert!(part.ends_with("writes are whole blocks of 512 bytes"), "{part}");
-        assert!(said("fio version 2 iolog\n/d read 0 0\n").ends_with("moves nothing"));
+        assert!(part.ends_with("writes and trims are whole blocks of 512 bytes"), "{part}");
+        assert!(said("fio version 2 iolog\n/d read 0 0\n").ends_with("it is of nothing"));
         // Lines with 2^40 blocks, a block at a time.
         let large = parsed("fio version 2 iolog\n/d read 0 512\n/d read 0 562949953421312\n", None).unwrap();
         let said = large.for_blocks(&Limits::of_blocks(1 << 40), 1).unwrap_err().to_string();

@@ -14,12 +14,15 @@ use crate::options::{Access, Api, BenchOptions, ReplayTiming, Sharing};
 use crate::size::ByteSize;
 use warpbell_hw::Lba;
 
+/// The opcode of a trim.
+const TRIM: u8 = NvmOpcode::DATASET_MANAGEMENT.0;
+
 /// One command to submit again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplayCommand {
     /// When it was submitted, from the first command of all.
     pub at_ns: u64,
-    /// Flush, write or read.
+    /// Flush, write, read, or Dataset Management, which deallocates these blocks.
     pub opcode: u8,
     /// First block.
     pub lba: Lba,
@@ -74,14 +77,19 @@ impl SsdReplay {
 
     /// Whether any command writes.
     pub fn writes(&self) -> bool {
-        let writes = |opcode: u8| opcode == NvmOpcode::WRITE.0;
+        let writes = |opcode: u8| [NvmOpcode::WRITE.0, TRIM].contains(&opcode);
         self.all().any(|command| writes(command.opcode))
             || self.requests.iter().any(|request| writes(request.opcode))
     }
 
-    /// Blocks of the largest command, at least one.
+    /// Blocks of the largest command that moves them, at least one.
     pub fn largest(&self) -> u32 {
-        self.all().map(|command| command.blocks).max().unwrap_or(0).max(1)
+        self.all()
+            .filter(|command| command.opcode != TRIM)
+            .map(|command| command.blocks)
+            .max()
+            .unwrap_or(0)
+            .max(1)
     }
 
     /// How long the recording took, where that bounds how long the replay takes.
@@ -115,8 +123,9 @@ impl SsdReplay {
         JobError::Conflict { flag: "replay", value: self.file.clone(), reason }
     }
 
-    /// Whether the namespace takes all of its commands.
-    fn check(&self, limits: &Limits, most_blocks: u32) -> Result<(), JobError> {
+    /// Whether the namespace takes all of its commands. A trace of kernels has no blocks of what is trimmed: those lie in
+    /// the data of its commands.
+    fn check(&self, limits: &Limits, most_blocks: u32, trims: bool) -> Result<(), JobError> {
         if self.block_size_bytes != limits.block_size {
             let (recorded, here) = (self.block_size_bytes, limits.block_size);
             return Err(self.refused(format!(
@@ -135,15 +144,17 @@ impl SsdReplay {
                     limits.nsid, limits.blocks, self.recorded_on
                 )));
             }
-            if *blocks > most_blocks {
+            if *blocks > most_blocks && *opcode != TRIM {
                 return Err(self.refused(format!(
                     "a command for {blocks} blocks at {lba} is above what this controller takes at once, \
                      {most_blocks} blocks"
                 )));
             }
-            if ![NvmOpcode::FLUSH.0, NvmOpcode::READ.0, NvmOpcode::WRITE.0].contains(opcode) {
+            let known = [NvmOpcode::FLUSH.0, NvmOpcode::READ.0, NvmOpcode::WRITE.0].contains(opcode);
+            if !(known || trims && *opcode == TRIM) {
                 return Err(self.refused(format!(
-                    "a command with opcode {opcode:#04x} at {lba}: only flush, read and write can be replayed"
+                    "a command with opcode {opcode:#04x} at {lba}: of a trace of kernels only flush, read and write \
+                     can be replayed"
                 )));
             }
         }
@@ -161,7 +172,7 @@ pub(crate) fn adapted(
     let cut = (!replay.requests.is_empty()).then(|| replay.for_blocks(limits, most_blocks)).transpose()?;
     let cut = cut.map(Arc::new);
     let replay = cut.as_deref().unwrap_or(replay);
-    replay.check(limits, most_blocks)?;
+    replay.check(limits, most_blocks, cut.is_some())?;
     if options.retries != 0 {
         let (value, reason) = (options.retries.to_string(), "a replay submits each command once".to_owned());
         return Err(JobError::Conflict { flag: "retries", value, reason });
@@ -232,6 +243,7 @@ mod tests {
             max_entries: 1024,
             queues: 4,
             wide_cids: false,
+            trim_blocks: None,
         }
     }
 

@@ -112,6 +112,37 @@ fn a_damaged_recording_warns_and_writes_need_permission() {
 }
 
 #[test]
+fn trims_of_a_block_trace_deallocate() {
+    let folder = tempfile::tempdir().unwrap();
+    let (log, disk) = (folder.path().join("fio.log"), folder.path().join("disk.img"));
+    // 8 and 512 blocks, more than MDTS (128 KiB) lets a command move; between them what stays, and a write behind a flush.
+    let text = "fio version 2 iolog\n/d add\n/d trim 4096 4096\n/d trim 131072 262144\n/d sync 0 0\n\
+                /d write 131072 512\n/d read 0 4096\n/d close\n";
+    std::fs::write(&log, text).unwrap();
+    std::fs::write(&disk, vec![7; 1 << 20]).unwrap();
+    let device = crate::common::soft_file(&disk);
+    let replay = ["bench", &device, "--replay", log.to_str().unwrap(), "-o", "json"];
+    let (code, line) = crate::common::refused(&replay);
+    assert!(code == 3 && line.contains("--allow-write"), "trims change contents: {line}");
+    let permitted = format!("--allow-write={}", disk.display());
+    let report = json(&[&replay[..], &[&permitted]].concat());
+    let run = &report["runs"][0];
+    assert_eq!((number(run, "errors"), number(&report, "violations")), (0, 0), "{run:#}");
+    assert_eq!((number(run, "trims"), number(run, "blocks_trimmed"), number(run, "flushes")), (2, 520, 1));
+    assert_eq!(number(&run["ssds"][0], "blocks_deallocated"), 520, "the controller's own count");
+    assert_eq!((number(&run["write"], "ios"), number(&run["read"], "ios")), (1, 1), "trims are no I/Os");
+    assert_eq!(number(run, "bytes"), 4096 + 512);
+    let after = std::fs::read(&disk).unwrap();
+    let zero = |range: std::ops::Range<usize>| after[range].iter().all(|byte| *byte == 0);
+    let text = ok(&[&replay[..4], &[&permitted]].concat());
+    assert!(text.contains("  replay: flushes=1 trims=2 blocks trimmed=520\n"), "{text}");
+    assert!(zero(4096..8192) && zero(131_584..393_216), "what was deallocated reads as zero");
+    assert!(
+        after[..4096].iter().chain(&after[8192..131_072]).chain(&after[393_216..]).all(|byte| *byte == 7)
+    );
+}
+
+#[test]
 fn block_traces_of_others_are_replayed() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("fio.log");
