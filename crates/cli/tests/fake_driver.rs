@@ -71,6 +71,50 @@ fn a_benchmark_on_a_cuda_target_names_what_it_ran_on() {
     fake_driver.log().assert_clean();
 }
 
+#[test]
+fn memory_of_a_gpu_is_registered_beside_that_of_the_host() {
+    let fake_driver = FakeDriver::new("capability=9.0");
+    let bench =
+        ["bench", "registration", "soft:size=16m", "--bs", "4k,64k", "--runtime", "60ms", "-o", "json"];
+    let found = |flags: &[&str]| -> serde_json::Value {
+        serde_json::from_str(&run(&fake_driver, &[&bench[..], flags].concat())).expect("JSON")
+    };
+    let (host, gpu) = (found(&[]), found(&["--target", "cuda:0", "--data", "hbm"]));
+    assert_eq!(gpu["data_paths"][0]["data"], "hbm of cuda:0 (copied by the controller)");
+    for (found, place) in [(host, ""), (gpu, " memory=hbm")] {
+        for size in ["4k", "64k"] {
+            for (way, least, most) in [("once", 0.0, 0.0), ("per_io", 1.0, 1.0), ("cached", 0.2, 0.75)] {
+                let name = format!("{way}{place} bs={size}");
+                let row =
+                    found["rows"].as_array().expect("rows").iter().find(|row| row["name"] == name.as_str());
+                let row = row.unwrap_or_else(|| panic!("no row {name}: {found:#}"));
+                let of =
+                    |key: &str| row[key].as_f64().unwrap_or_else(|| panic!("{name} has no {key}: {row:#}"));
+                assert!((least..=most).contains(&of("maps_per_io")) && of("iops") > 0.0, "{row:#}");
+                match way {
+                    "once" => assert!(of("setup_ns") > 0.0),
+                    _ => assert!(of("map_p50_ns") > 0.0 && of("crossover_ios") > 0.0),
+                }
+            }
+        }
+    }
+    fake_driver.log().assert_clean();
+    // The memory is that of the target's GPU, and doorbells are the host's.
+    for (flags, said) in [
+        (&["--data", "hbm"][..], "--data hbm: target cpu has no memory of its own"),
+        (&["--target", "cuda:0"], "--target cuda:0: bench registration runs no kernels"),
+        (
+            &["--target", "cuda:0", "--data", "hbm", "--rings", "hbm"],
+            "--rings hbm: bench registration runs no kernels",
+        ),
+    ] {
+        let mut command: Command = fake_driver.command(env!("CARGO_BIN_EXE_warpbell"));
+        let output = command.args([&bench[..], flags].concat()).output().expect("the command starts");
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && error.contains(said), "{flags:?}: {error}");
+    }
+}
+
 /// Results of a benchmark with rings and data in these places, and how they are named.
 fn placed(fake_driver: &FakeDriver, rings: &str, data: &str) -> serde_json::Value {
     let arguments = [

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use warpbell_driver::Coalescing;
 use warpbell_hw::Nsid;
 use warpbell_workload::{
     ByteSize, ExperimentOptions, StripeOptions, VolumeApi, VolumePolicy, parse_duration,
@@ -45,6 +46,9 @@ pub struct ExperimentArgs {
     /// Busy threads beside the I/O, with tail; several have rows of their own [default: 0,1,2,4]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=1024))]
     pub load: Option<Vec<u32>>,
+    /// How the controller gathers interrupts, with notice: one for N completions, or when the first of them has waited so long; several have rows of their own [default: 8/100us]
+    #[arg(long, value_name = "N/TIME", value_delimiter = ',')]
+    pub coalescing: Option<Vec<Coalescing>>,
     /// Who reads the volumes of stripe: host, or volume: kernels [default: host]
     #[arg(long, value_name = "API")]
     pub api: Option<VolumeApi>,
@@ -62,6 +66,11 @@ pub struct ExperimentArgs {
     pub seed: u64,
 }
 
+/// Completions that share an interrupt, where nobody says how many.
+fn gathered() -> Coalescing {
+    Coalescing::new(8, Duration::from_micros(100)).expect("a value that there is")
+}
+
 impl ExperimentArgs {
     /// What is asked for.
     pub fn options(&self) -> ExperimentOptions {
@@ -72,6 +81,7 @@ impl ExperimentArgs {
             ops: self.ops.unwrap_or(20_000),
             os_path: self.os_path.clone(),
             load: self.load.clone().unwrap_or_else(|| vec![0, 1, 2, 4]),
+            coalescing: self.coalescing.clone().unwrap_or_else(|| vec![gathered()]),
             stripe: self.stripe(),
             nsid: Nsid(self.nsid),
             seed: self.seed,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use comfy_table::{CellAlignment, Table, presets};
+use warpbell::{Place, Target};
 use warpbell_workload::{
     ClockKind, Control, DeviceReport, Experiment, ExperimentReport, Interval, Row, VolumeApi, VolumePolicy,
     experiment_csv, repeated, units,
@@ -61,6 +62,12 @@ fn refuse_others(which: Experiment, args: &ExperimentArgs) -> Result<(), Ending>
     if args.load.is_some() && which != Experiment::Tail {
         return Err(Ending::usage(format!("--load: only tail has busy threads, not {}", which.word())));
     }
+    if args.coalescing.is_some() && which != Experiment::Notice {
+        return Err(Ending::usage(format!(
+            "--coalescing: only notice compares ways to gather interrupts, not {}",
+            which.word()
+        )));
+    }
     if args.os_path.is_some() && which != Experiment::Path {
         return Err(Ending::usage(format!("--os-path: only path reads it, not {}", which.word())));
     }
@@ -75,7 +82,12 @@ fn refuse_others(which: Experiment, args: &ExperimentArgs) -> Result<(), Ending>
     }
     refuse_stripes(which, args)?;
     if host_only(which.word(), args.api) {
-        args.device.refuse_kernels(&format!("bench {}", which.word()))?;
+        let mut device = args.device.clone();
+        if which == Experiment::Registration && device.data == Place::Hbm {
+            // Memory of the GPU is what is registered.
+            (device.data, device.target) = (Place::Host, Target::Cpu);
+        }
+        device.refuse_kernels(&format!("bench {}", which.word()))?;
     }
     Ok(())
 }
@@ -238,6 +250,7 @@ pub fn heading(key: &str) -> String {
             key.replace("_per_op", "/op").replace('_', " ")
         }
         "client_cpu_ns_per_io" => "client CPU us/io".to_owned(),
+        "crossover_ios" => "crossover, I/Os".to_owned(),
         key => match (key.strip_suffix("_ns"), key.strip_suffix("_per_io")) {
             (Some(time), _) => format!("{} us", time.replace("99_9", "99.9").replace('_', " ")),
             (_, Some(count)) => format!("{}/io", count.replace('_', " ")),
@@ -250,7 +263,12 @@ pub fn heading(key: &str) -> String {
 pub fn cell(key: &str, value: f64) -> String {
     match key {
         "iops" | "expected_iops" | "ops_per_s" | "expected_ops_per_s" | "edges_per_s" => units::iops(value),
-        "levels" | "commands" | "expected_commands" | "admin_commands" | "expected_admin_commands" => {
+        "crossover_ios"
+        | "levels"
+        | "commands"
+        | "expected_commands"
+        | "admin_commands"
+        | "expected_admin_commands" => {
             format!("{value:.0}")
         }
         "bytes_per_op" | "expected_bytes_per_op" => format!("{value:.0}"),

@@ -70,23 +70,6 @@ fn a_device_without_a_file_has_no_way_by_the_system() {
 }
 
 #[test]
-fn registrations_are_counted_and_cost_what_the_model_says() {
-    let found = json(&["registration", "soft:size=8m", "--runtime", "400ms", "--bs", "4k,128k"]);
-    for size in ["4k", "128k"] {
-        let of = |way: &str, key: &str| figure(&found, &format!("{way} bs={size}"), key);
-        assert_eq!(of("once", "maps_per_io"), 0.0);
-        assert_eq!(of("per_io", "maps_per_io"), 1.0);
-        // 48 of 64 buffers, drawn at random, are kept: a quarter is missed. On a busy machine there is but one turn of 64
-        // reads, of which 0.64 are the first of their buffers.
-        let missed = of("cached", "maps_per_io");
-        assert!((0.2..0.75).contains(&missed), "{missed}");
-        let ratio = of("per_io", "p50_ns") / of("per_io", "expected_p50_ns");
-        // A mapping costs more beside a controller at work than alone, as docs/experiments.md tells; never much less.
-        assert!((0.6..20.0).contains(&ratio), "measured {ratio} of the model");
-    }
-}
-
-#[test]
 fn doorbells_are_shared_as_the_model_says() {
     let found = json(&["batching", "soft:size=64m,profile=optane,time=virtual", "--runtime", "5ms"]);
     assert_eq!(found["clock"], "virtual");
@@ -99,9 +82,6 @@ fn doorbells_are_shared_as_the_model_says() {
         assert!((rung / model - 1.0).abs() < 0.02, "{row}: {rung} of {model}");
     }
     assert_eq!(found["iodepth"], 32);
-    assert_eq!(figure(&found, "exclusive ", "rmw_per_io"), 0.0);
-    let shared = figure(&found, "shared ", "rmw_per_io");
-    assert!(shared > 0.0 && shared <= 2.5, "{shared}");
 }
 
 /// Each SSD has read what the layout has on it of the blocks that were drawn, to the byte.
@@ -220,11 +200,12 @@ fn interrupts_are_counted_and_gathered() {
     assert!(polled < ADMIN_INTERRUPTS, "{polled} interrupts");
     let admin = |row: &str| ADMIN_INTERRUPTS / (figure(&found, row, "iops") * 0.2);
     assert!(of("interrupt bs") > 0.0 && of("interrupt bs") <= 1.0 + admin("interrupt bs"));
-    let gathered = of("interrupt gather=8 ");
-    assert!(gathered <= 1.0 / 8.0 + 0.05 + admin("interrupt gather=8 "), "{gathered}");
+    let row = "interrupt coalescing=8/100us ";
+    let gathered = of(row);
+    assert!(gathered <= 1.0 / 8.0 + 0.05 + admin(row), "{gathered}");
     // One at a time is never gathered: it waits for the 100 us of the feature, and takes 10 us of the profile without.
     let alone = json(&["notice", device, "--runtime", "100ms", "--iodepth", "1"]);
-    let waits = figure(&alone, "interrupt gather=8 ", "p50_ns");
+    let waits = figure(&alone, row, "p50_ns");
     assert!(waits > 95e3, "{waits} ns: gathering is without effect");
 }
 
@@ -466,7 +447,16 @@ fn what_cannot_be_is_said() {
     error(&["notice", "soft:size=8m", "--bs", "4k,4096"], "--bs 4k: this size is there twice");
     error(&["kv", "soft:size=8m", "--bs", "4k,0"], "--bs 0: an I/O moves at least a block");
     error(&["tail", "soft:size=8m", "--load", "0,2,0"], "--load 0: this load is there twice");
-    error(&["path", "soft:size=8m,time=virtual"], "its time is virtual");
+    error(
+        &["notice", "soft:size=8m", "--coalescing", "8/100us,8/100us"],
+        "--coalescing 8/100us: this value is there twice",
+    );
+    error(&["notice", "soft:size=8m", "--coalescing", "off"], "`interrupt` is that row; leave it out");
+    error(
+        &["notice", "soft:size=8m", "--coalescing", "8/150us"],
+        "expected a multiple of 100us, from 100us to 25500us",
+    );
+    error(&["path", "soft:size=8m", "--coalescing", "8/100us"], "--coalescing: only notice compares");
     error(&["path", "soft:size=8m", "--bs", "1g"], "path: no way could be measured; the first:");
     error(&["path", "soft:size=8m", "--load", "2"], "--load: only tail has busy threads, not path");
     error(&["tail", "soft:size=8m", "--os-path", "/dev/null"], "--os-path: only path reads it, not tail");

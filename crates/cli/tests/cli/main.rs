@@ -12,6 +12,7 @@ mod challenges;
 mod common;
 mod copy;
 mod digest;
+mod experiment_costs;
 mod experiment_models;
 mod experiments;
 mod files;

@@ -8,7 +8,7 @@ use crate::error::RunError;
 use crate::options::{Api, BenchOptions};
 use crate::random::SplitMix64;
 use crate::size::ByteSize;
-use crate::stopwatch::{ClockKind, Stopwatch};
+use crate::stopwatch::Stopwatch;
 
 /// Reads after the first, whose median is what a warm one takes.
 const WARM: usize = 1001;
@@ -55,7 +55,7 @@ fn host(lab: &mut Lab<'_>, size: ByteSize) -> Result<(), RunError> {
     let figures = figures.with_counted("admin_commands", commands);
     let figures = figures.with_counted("expected_admin_commands", commands.map(|_| CREATED));
     let figures = figures.with("later_p50_ns", nanoseconds(took[took.len() / 2]));
-    let model = in_virtual_time(lab).then(|| lab.read_latency(size, 1)).flatten();
+    let model = lab.in_virtual_time().then(|| lab.read_latency(size, 1)).flatten();
     let model = model.and_then(|model| model.get("expected_p50_ns"));
     lab.row(format!("host bs={size}"), figures.with_counted("expected_later_p50_ns", model));
     Ok(())
@@ -70,19 +70,15 @@ fn kernels(lab: &mut Lab<'_>, size: ByteSize) -> Result<(), RunError> {
         let Some(run) = lab.point(&name, &options)? else { return Ok(()) };
         // All that was not the measured time: queues, the kernel's code, its memory.
         let around = begin.elapsed().saturating_sub(Duration::from_nanos(run.runtime_ns));
-        let around = (!in_virtual_time(lab)).then(|| nanoseconds(around));
+        let around = (!lab.in_virtual_time()).then(|| nanoseconds(around));
         let figures = Figures::default().with_counted("setup_ns", around);
         let commands = since(lab, commands);
         let figures = figures.with_counted("admin_commands", commands);
         let figures = figures.with_counted("expected_admin_commands", commands.map(|_| CREATED + DELETED));
-        let model = in_virtual_time(lab).then(|| lab.read_latency(size, lab.iodepth)).flatten();
+        let model = lab.in_virtual_time().then(|| lab.read_latency(size, lab.iodepth)).flatten();
         lab.row(name, figures.merged(figures_of(&run)).merged(model.unwrap_or_default()));
     }
     Ok(())
-}
-
-fn in_virtual_time(lab: &Lab<'_>) -> bool {
-    ClockKind::of(lab.ssd) == ClockKind::Virtual
 }
 
 /// Admin commands since then.

@@ -1,6 +1,6 @@
 //! Random reads by a queue of the host's, with something done after each.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use warpbell::{Buffer, DataPointers, HostQueue, HostQueueSpec, Ssd, describe_status};
 use warpbell_driver::{IoQueueOptions, Outcome};
@@ -167,7 +167,7 @@ pub(super) fn random_reads(
     let buffer = lab.ssd.buffer(depth as usize * shape.bytes as usize)?;
     let mut reads = HostReads::new(lab, shape, depth)?;
     let (mut random, mut latencies) = (SplitMix64::new(lab.options.seed, 0), LatencyHistogram::new());
-    let (begin, cpu) = (Instant::now(), cpu::thread_time());
+    let (clock, cpu) = (Stopwatch::start(lab.ssd), cpu::thread_time());
     let mut offsets: Vec<u64> = (0..depth).map(|_| shape.draw(&mut random)).collect();
     for (read, offset) in offsets.iter().enumerate() {
         reads.begin(read, *offset, &buffer, read as u64 * shape.bytes)?;
@@ -176,16 +176,16 @@ pub(super) fn random_reads(
     while in_flight > 0 {
         let (read, took) = reads.wait()?;
         let at = read * shape.bytes as usize;
-        let after = Instant::now();
+        let after = clock.elapsed();
         done(&buffer, Ended { at, offset: offsets[read] })?;
-        latencies.record((took + after.elapsed()).as_nanos() as u64, 1);
-        if begin.elapsed() < lab.options.runtime && !lab.control.stopped() {
+        latencies.record((took + clock.elapsed() - after).as_nanos() as u64, 1);
+        if clock.elapsed() < lab.options.runtime && !lab.control.stopped() {
             offsets[read] = shape.draw(&mut random);
             reads.begin(read, offsets[read], &buffer, at as u64)?;
         } else {
             in_flight -= 1;
         }
     }
-    let figures = figures_of_ios(&latencies, shape.bytes, begin.elapsed(), cpu::thread_time() - cpu);
-    Ok((figures, latencies.count()))
+    let figures = figures_of_ios(&latencies, shape.bytes, clock.elapsed(), cpu::thread_time() - cpu);
+    Ok((lab.of_clients(figures), latencies.count()))
 }

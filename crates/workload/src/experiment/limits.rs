@@ -70,6 +70,22 @@ impl Lab<'_> {
         })
     }
 
+    /// What a profile says of reads of so many bytes, `depth` of them in flight, in virtual time: latencies of one at a time,
+    /// and the rate of the way to the client where that many could be twice as fast.
+    pub(super) fn reads_expected(&self, size: ByteSize, depth: u32) -> Figures {
+        if !self.in_virtual_time() {
+            return Figures::default();
+        }
+        if let Some(latencies) = self.read_latency(size, depth) {
+            return latencies;
+        }
+        let unbound =
+            profile(self.ssd).map(|profile| f64::from(depth) / profile.read.latency.p50.as_secs_f64());
+        let link = self.read_limits(size.0).and_then(ReadLimits::by_link);
+        let link = link.filter(|link| unbound.is_some_and(|unbound| unbound >= 2.0 * link));
+        Figures::default().with_counted("expected_iops", link)
+    }
+
     /// What bounds aligned reads of so many bytes, where a profile says.
     pub(super) fn read_limits(&self, bytes: u64) -> Option<ReadLimits> {
         profile(self.ssd).map(|profile| ReadLimits::of(&profile, bytes))

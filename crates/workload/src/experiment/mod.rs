@@ -28,6 +28,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use warpbell::{Ssd, Target};
+use warpbell_driver::Coalescing;
 use warpbell_hw::Nsid;
 
 pub use csv::experiment_csv;
@@ -164,6 +165,8 @@ pub struct ExperimentOptions {
     pub ops: u64,
     /// Threads that keep processors busy: a row for each.
     pub load: Vec<u32>,
+    /// How the controller gathers interrupts: a row of `notice` for each.
+    pub coalescing: Vec<Coalescing>,
     /// What volumes `stripe` makes, and who reads them.
     pub stripe: StripeOptions,
     /// Namespace.
@@ -237,6 +240,12 @@ fn checked(which: Experiment, options: &ExperimentOptions) -> Result<u32, RunErr
     }
     each_once("bs", "size", &options.sizes)?;
     each_once("load", "load", &options.load)?;
+    each_once("coalescing", "value", &options.coalescing)?;
+    if options.coalescing.contains(&Coalescing::OFF) {
+        let (value, reason) =
+            (Coalescing::OFF.to_string(), "`interrupt` is that row; leave it out".to_owned());
+        return Err(JobError::Conflict { flag: "coalescing", value, reason }.into());
+    }
     each_once("chunk", "size", &options.stripe.chunks)?;
     each_once("policy", "policy", &options.stripe.policies)?;
     Ok(iodepth)
@@ -296,6 +305,17 @@ impl Lab<'_> {
             ClockKind::Monotonic => Ok(()),
             ClockKind::Virtual => Err(RunError::VirtualTime { device: self.ssd.name().to_string() }),
         }
+    }
+
+    /// Whether time is that of a stepped controller.
+    fn in_virtual_time(&self) -> bool {
+        ClockKind::of(self.ssd) == ClockKind::Virtual
+    }
+
+    /// These figures of I/Os of the host's: in virtual time its thread also plays the controller, and its CPU time says
+    /// nothing.
+    fn of_clients(&self, figures: Figures) -> Figures {
+        if self.in_virtual_time() { figures.without("client_cpu_ns_per_io") } else { figures }
     }
 
     /// How many of the SSDs to measure with: 1, 2, 4 and 8, as many as there are, and all of them.

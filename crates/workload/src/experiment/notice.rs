@@ -1,69 +1,67 @@
 //! `notice`: how the host learns of completions.
 
-use warpbell_nvme::feature::{FeatureId, FeatureSelect, InterruptCoalescing};
+use warpbell_driver::Coalescing;
 
-use super::{Lab, Way, figures_of};
+use super::{Figures, Lab, Way, figures_of};
 use crate::error::RunError;
 use crate::options::{Api, BenchOptions, Completion};
 use crate::size::ByteSize;
 
-/// Completions that the controller gathers for an interrupt.
-const GATHERED: u8 = 8;
-/// How long it may, in units of 100 us.
-const TIME: u8 = 1;
-
 /// Its ways: host queues, polled, with an interrupt for each completion, and with gathered ones.
-pub(super) fn ways(lab: &Lab<'_>) -> Result<Vec<Way>, RunError> {
-    lab.in_real_time()?;
+pub(super) fn ways(lab: &Lab<'_>) -> Vec<Way> {
     let mut ways: Vec<Way> = Vec::new();
     for size in lab.options.sizes.clone() {
-        ways.push(Box::new(move |lab| measure(lab, &format!("poll bs={size}"), size, Completion::Poll)));
-        let each = InterruptCoalescing::new();
-        ways.push(Box::new(move |lab| by_interrupt(lab, &format!("interrupt bs={size}"), size, each)));
-        let name = format!("interrupt gather={GATHERED} bs={size}");
-        let some = InterruptCoalescing::new().with_thr_z(GATHERED - 1).with_time(TIME);
-        ways.push(Box::new(move |lab| by_interrupt(lab, &name, size, some)));
+        ways.push(Box::new(move |lab| measure(lab, &format!("poll bs={size}"), size, None)));
+        ways.push(by_interrupt(format!("interrupt bs={size}"), size, Coalescing::OFF));
+        for wanted in lab.options.coalescing.clone() {
+            ways.push(by_interrupt(format!("interrupt coalescing={wanted} bs={size}"), size, wanted));
+        }
     }
-    Ok(ways)
+    ways
 }
 
-/// Measures with the controller gathering completions so, whatever it did before, and restores that.
-fn by_interrupt(
+/// Measures with the controller gathering completions so, whatever it did before. One that has no such feature is skipped.
+fn by_interrupt(name: String, size: ByteSize, wanted: Coalescing) -> Way {
+    Box::new(move |lab| match lab.ssd.controller().interrupt_coalescing() {
+        Ok(_) => measure(lab, &name, size, Some(wanted)),
+        Err(error) => {
+            lab.skip(&name, error.to_string());
+            Ok(())
+        }
+    })
+}
+
+/// Measures a queue that is polled, or one that waits for interrupts.
+fn measure(
     lab: &mut Lab<'_>,
     name: &str,
     size: ByteSize,
-    wanted: InterruptCoalescing,
+    coalescing: Option<Coalescing>,
 ) -> Result<(), RunError> {
-    match gather(lab, wanted) {
-        Ok(before) => {
-            let measured = measure(lab, name, size, Completion::Interrupt);
-            restore(lab, before)?;
-            measured
-        }
-        Err(error) => {
-            lab.skip(name, error.to_string());
-            Ok(())
-        }
-    }
-}
-
-fn measure(lab: &mut Lab<'_>, name: &str, size: ByteSize, completion: Completion) -> Result<(), RunError> {
-    let options = BenchOptions { api: Api::Host, completion, ..lab.reads(size) };
+    let completion = if coalescing.is_some() { Completion::Interrupt } else { Completion::Poll };
+    let options = BenchOptions { api: Api::Host, completion, coalescing, ..lab.reads(size) };
     if let Some((run, interrupts)) = lab.with_interrupts(name, &options)? {
-        lab.row(name, figures_of(&run).with_counted("interrupts_per_io", interrupts));
+        let figures = figures_of(&run).with_counted("interrupts_per_io", interrupts);
+        lab.row(name, figures.merged(expected(lab, size, coalescing)));
     }
     Ok(())
 }
 
-/// Lets the controller gather completions so, or none: what it did before.
-fn gather(lab: &Lab<'_>, wanted: InterruptCoalescing) -> Result<u32, RunError> {
-    let controller = lab.ssd.controller();
-    let before = controller.get_feature(FeatureId::INTERRUPT_COALESCING, FeatureSelect::CURRENT, None)?;
-    controller.set_feature(FeatureId::INTERRUPT_COALESCING, wanted.into_bits(), None)?;
-    Ok(before)
-}
-
-fn restore(lab: &Lab<'_>, before: u32) -> Result<(), RunError> {
-    lab.ssd.controller().set_feature(FeatureId::INTERRUPT_COALESCING, before, None)?;
-    Ok(())
+/// What is to come in virtual time, where nothing is late and each completion has a time of its own. Where fewer are in
+/// flight than share an interrupt, all of them wait for its time.
+fn expected(lab: &Lab<'_>, size: ByteSize, coalescing: Option<Coalescing>) -> Figures {
+    if !lab.in_virtual_time() {
+        return Figures::default();
+    }
+    let shared = |wanted: Coalescing| f64::from(wanted.threshold().min(lab.iodepth));
+    let interrupts = coalescing.map_or(0.0, |wanted| 1.0 / shared(wanted));
+    let late = coalescing
+        .filter(|wanted| wanted.threshold() > lab.iodepth)
+        .map_or(0.0, |wanted| wanted.time().as_nanos() as f64);
+    let latencies = lab.reads_expected(size, lab.iodepth);
+    let latencies = latencies.iter().filter(|(key, _)| key.ends_with("_ns"));
+    latencies
+        .fold(Figures::default().with("expected_interrupts_per_io", interrupts), |figures, (key, value)| {
+            figures.with(key.to_owned(), value + late)
+        })
 }

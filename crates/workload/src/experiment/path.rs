@@ -17,9 +17,9 @@ use crate::options::{Api, BenchOptions};
 use crate::random::SplitMix64;
 use crate::size::ByteSize;
 
-/// Its ways: for each size the kernel's own commands, a bounce buffer of the host's, and the operating system's reads.
-pub(super) fn ways(lab: &Lab<'_>) -> Result<Vec<Way>, RunError> {
-    lab.in_real_time()?;
+/// Its ways: for each size the kernel's own commands, a bounce buffer of the host's, and the operating system's reads. In
+/// virtual time copies take none, and the operating system has no part in it.
+pub(super) fn ways(lab: &Lab<'_>) -> Vec<Way> {
     let mut ways: Vec<Way> = Vec::new();
     for size in lab.options.sizes.clone() {
         type Measure = fn(&mut Lab<'_>, &str, ByteSize, Shape) -> Result<(), RunError>;
@@ -36,7 +36,7 @@ pub(super) fn ways(lab: &Lab<'_>) -> Result<Vec<Way>, RunError> {
             }));
         }
     }
-    Ok(ways)
+    ways
 }
 
 /// The kernel's own commands. What it reads is where the SSD has written: the last read of each lane is looked at there, so
@@ -58,7 +58,7 @@ fn direct(lab: &mut Lab<'_>, name: &str, size: ByteSize, shape: Shape) -> Result
     }
     let figures = Copied::default().figures(figures_of(&run), run.total.ios);
     let moved = lab.moved(before, shape, run.total.ios);
-    lab.row(name, figures.merged(moved));
+    lab.row(name, figures.merged(moved).merged(lab.reads_expected(size, lab.iodepth)));
     Ok(())
 }
 
@@ -82,7 +82,7 @@ fn last_read(
     wrong.map_or(Ok(()), Err)
 }
 
-fn bounce(lab: &mut Lab<'_>, name: &str, _: ByteSize, shape: Shape) -> Result<(), RunError> {
+fn bounce(lab: &mut Lab<'_>, name: &str, size: ByteSize, shape: Shape) -> Result<(), RunError> {
     let mut destination = Destination::new(lab, shape)?;
     let before = lab.bytes_read();
     let (figures, ios) = random_reads(lab, shape, |buffer, ended| destination.take(buffer, ended))?;
@@ -91,7 +91,8 @@ fn bounce(lab: &mut Lab<'_>, name: &str, _: ByteSize, shape: Shape) -> Result<()
     }
     destination.check(lab, name, shape)?;
     let moved = lab.moved(before, shape, ios);
-    lab.row(name, destination.copied.figures(figures, ios).merged(moved));
+    let figures = destination.copied.figures(figures, ios).merged(moved);
+    lab.row(name, figures.merged(lab.reads_expected(size, lab.iodepth)));
     Ok(())
 }
 
@@ -109,6 +110,13 @@ fn by_the_system(
     shape: Shape,
     reads: fn(&Lab<'_>, &str, Shape, &Path) -> Result<Figures, RunError>,
 ) -> Result<(), RunError> {
+    if lab.in_virtual_time() {
+        lab.skip(
+            name,
+            "in virtual time there are no reads of the operating system's, which the machine times",
+        );
+        return Ok(());
+    }
     let file = || file_behind(lab.ssd.name(), lab.options.nsid);
     let Some(path) = lab.options.os_path.clone().or_else(file) else {
         lab.skip(name, "no file that the operating system reads: name one by --os-path");

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::{Lab, Way, figures_of};
 use crate::error::RunError;
 use crate::options::{Api, BenchOptions, Completion};
-use crate::stopwatch::ClockKind;
 
 /// Who reads, and how completions are noticed.
 const READERS: [(&str, Api, Completion); 3] = [
@@ -33,14 +32,9 @@ pub(super) fn ways(lab: &Lab<'_>) -> Vec<Way> {
 }
 
 fn measure(lab: &mut Lab<'_>, name: &str, load: u32, options: &BenchOptions) -> Result<(), RunError> {
-    let virtual_time = ClockKind::of(lab.ssd) == ClockKind::Virtual;
-    if virtual_time && options.completion == Completion::Interrupt {
-        lab.skip(name, "in virtual time nobody sleeps: one thread plays the host and the controller");
-        return Ok(());
-    }
     if let Some((run, interrupts)) = beside(load, || lab.with_interrupts(name, options))? {
         let figures = figures_of(&run).with_counted("interrupts_per_io", interrupts);
-        let model = virtual_time.then(|| lab.read_latency(options.bs, options.iodepth)).flatten();
+        let model = lab.in_virtual_time().then(|| lab.read_latency(options.bs, options.iodepth)).flatten();
         lab.row(name, figures.merged(model.unwrap_or_default()));
     }
     Ok(())

@@ -20,11 +20,11 @@ impl Experiment {
     /// Its ways in their order.
     fn ways(self, lab: &Lab<'_>) -> Result<Vec<Way>, RunError> {
         match self {
-            Experiment::Path => path::ways(lab),
-            Experiment::Registration => registration::ways(lab),
+            Experiment::Path => Ok(path::ways(lab)),
+            Experiment::Registration => Ok(registration::ways(lab)),
             Experiment::Batching => Ok(batching::ways(lab)),
             Experiment::Stripe => stripe::ways(lab),
-            Experiment::Notice => notice::ways(lab),
+            Experiment::Notice => Ok(notice::ways(lab)),
             Experiment::Tail => Ok(tail::ways(lab)),
             Experiment::Order => Ok(order::ways(lab)),
             Experiment::Tiles => Ok(tiles::ways(lab)),
