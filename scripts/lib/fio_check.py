@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-SCRATCH, WARPBELL, EXAMPLES, FIO_PLOT = (pathlib.Path(word).resolve() for word in sys.argv[1:])
+SCRATCH, WARPBELL, EXAMPLES, FIO_PLOT, FIO_SOURCE = (pathlib.Path(word).resolve() for word in sys.argv[1:])
 ENGINE = SCRATCH / "libwarpbell-fio.so"
 BLOCK = 4096
 FILE_BYTES = 16 << 20
@@ -194,6 +194,18 @@ def check_refusals():
     return "9 jobs"
 
 
+def check_nothing_refused_is_lost():
+    """The engine beside a library whose polls fail, by fio's headers."""
+    root, program = pathlib.Path(__file__).parents[2], SCRATCH / "engine-check"
+    words = "-std=gnu11 -g -Wall -Wextra -Werror -D_GNU_SOURCE -ffunction-sections -fdata-sections -Wl,--gc-sections -pthread"
+    headers = ["-include", FIO_SOURCE / "config-host.h", "-isystem", FIO_SOURCE, f"-I{root}/crates/capi/include", f"-I{root}/kernels/include"]
+    source = root / "scripts/lib/fio_engine_check.c"
+    subprocess.run(["cc", *words.split(), '-DWARPBELL_FIO_VERSION="none"', *headers, source, "-o", program], check=True)
+    done = subprocess.run([program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
 def check_other_fio():
     other = SCRATCH / "other-fio.so"
     version = subprocess.run(["fio", "--version"], capture_output=True, text=True, check=True).stdout.strip()
@@ -254,6 +266,7 @@ CHECKS = (
     ("a vfio-user socket", check_socket),
     ("what cannot be is refused in a line", check_refusals),
     ("another fio is refused", check_other_fio),
+    ("polls that fail", check_nothing_refused_is_lost),
     ("fio-plot draws what bench prints", check_drawn),
 )
 

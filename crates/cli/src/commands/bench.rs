@@ -155,6 +155,7 @@ fn measure(
     let mut runs: Vec<Vec<(usize, Run)>> = plan.devices.iter().map(|_| Vec::new()).collect();
     let mut broken = None;
     let turns = sweep::turns(plan.points.len(), args.results.repeat, args.seed);
+    kept.tell(args, &turns, |turn| plan.points[turn.point].name.clone());
     for (order, turn) in turns.into_iter().enumerate() {
         let Point { name, jobs: planned } = &plan.points[turn.point];
         if let Some(kept) = kept.take(turn, name) {

@@ -201,6 +201,17 @@ impl Kept {
         self.runs.first().map_or(0, Vec::len)
     }
 
+    /// How many of these turns are there, where the file was read that this command goes on from: told before the others run.
+    pub fn tell(&self, args: &BenchArgs, turns: &[Turn], name: impl Fn(Turn) -> String) {
+        let (resume, journal) = (&args.results.resume, &args.results.journal);
+        let named = resume.as_ref().map(|path| ("--resume", path));
+        let journal = journal.as_ref().filter(|_| self.count() > 0).map(|path| ("--journal", path));
+        let Some((flag, path)) = named.or(journal) else { return };
+        let kept = turns.iter().filter(|turn| self.take(**turn, &name(**turn)).is_some()).count();
+        let (all, left) = (turns.len(), turns.len() - kept);
+        eprintln!("{flag} {}: keeps {kept} of {all} runs, {left} are left", path.display());
+    }
+
     /// What is there of this turn, of each SSD.
     pub fn take(&self, turn: Turn, point: &str) -> Option<Vec<Run>> {
         let same = |run: &&Run| run.point == point && run.repeat == turn.repeat;

@@ -122,6 +122,12 @@ pub fn spawn(arguments: &[&str]) -> Child {
         .expect("the command starts")
 }
 
+/// Sends a signal, such as `-INT`.
+pub fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill").args([name, &child.id().to_string()]).status().expect("kill starts");
+    assert!(sent.success(), "kill {name}");
+}
+
 /// Looks until something is so, however slow the machine is.
 pub fn await_that(mut holds: impl FnMut() -> bool) {
     let begin = Instant::now();

@@ -1,9 +1,8 @@
 //! Ctrl-C ends the work, and what was measured so far is still printed.
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::common::{await_that, cpu_seconds, spawn};
+use crate::common::{await_that, cpu_seconds, signal, spawn};
 
 #[test]
 fn partial_results_are_marked() {
@@ -11,8 +10,7 @@ fn partial_results_are_marked() {
         let start = Instant::now();
         let child = spawn(&["bench", "soft:size=1m", "--runtime", "60s", "--api", api, "-o", "json"]);
         await_that(|| cpu_seconds(&child) > 0.3);
-        let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-        assert!(killed.success());
+        signal(&child, "-INT");
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
         assert!(start.elapsed() < Duration::from_secs(60));
@@ -21,12 +19,6 @@ fn partial_results_are_marked() {
         assert!(report["ios"].as_u64().unwrap() > 0, "{api}: {report:#}");
         assert_eq!(report["errors"], 0);
     }
-}
-
-/// Sends a signal.
-fn signal(child: &std::process::Child, name: &str) {
-    let sent = Command::new("kill").args([name, &child.id().to_string()]).status().expect("kill");
-    assert!(sent.success());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::common::{await_that, cpu_seconds, refusal, run, spawn};
+use crate::common::{await_that, cpu_seconds, refusal, run, signal, spawn};
 
 const BENCH: [&str; 4] = ["bench", "soft:size=1m", "--io-limit", "256k"];
 
@@ -44,8 +44,7 @@ fn served_till_the_middle(others: &[&str], workload: &[&str]) -> (Value, String,
         [&["bench"], others, &[device.as_str(), "--api", "host", "-o", "json"], workload].concat();
     let client = spawn(&arguments);
     await_that(|| cpu_seconds(&client) > 0.3);
-    let killed = Command::new("kill").args(["-TERM", &server.id().to_string()]).status();
-    assert!(killed.expect("kill runs").success());
+    signal(&server, "-TERM");
     let output = client.wait_with_output().expect("the client ends");
     server.wait().expect("the server ends");
     let (report, line) = kept(&arguments, &output);
@@ -225,8 +224,7 @@ fn a_sweep_of_five_hundred_points_that_ctrl_c_ends_is_resumed() {
     let journal = file("journal");
     let child = spawn(&[&sweep[..], &axes, &["--journal", &journal, "--csv", &rows]].concat());
     await_that(|| std::fs::read_to_string(&journal).is_ok_and(|text| text.lines().count() > 20));
-    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
-    assert!(killed.success());
+    signal(&child, "-INT");
     let output = child.wait_with_output().expect("its end");
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
     let part: Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -237,6 +235,9 @@ fn a_sweep_of_five_hundred_points_that_ctrl_c_ends_is_resumed() {
     let again = run(&[&sweep[..], &axes, &["--resume", &file("part.json")]].concat());
     let told = String::from_utf8_lossy(&again.stderr).into_owned();
     assert!(again.status.success(), "{told}");
+    let (kept, left) = (before.len(), 189 - before.len());
+    let said = format!("--resume {}: keeps {kept} of 189 runs, {left} are left", file("part.json"));
+    assert!(told.lines().any(|line| line == said), "{said}: {told}");
     let whole: Value = serde_json::from_slice(&again.stdout).expect("JSON");
     let all = points(&whole);
     assert_eq!((all.len(), whole["skipped"].as_array().map(Vec::len)), (189, Some(311)));

@@ -14,7 +14,7 @@ use serde_json::Value;
 use warpbell_hw::{Device, DmaAccess, DmaSource, Window};
 use warpbell_vfio::user::{UserDevice, UserOptions};
 
-use crate::common::{await_that, noise, ok, refusal, refused, run, spawn};
+use crate::common::{await_that, noise, ok, refusal, refused, run, signal, spawn};
 
 /// How long a server may take to say its next line.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -64,7 +64,7 @@ impl Serving {
     }
 
     fn signal(&self, name: &str) {
-        assert!(Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap().success());
+        signal(&self.child, name);
     }
 
     /// The exit code, and what it said at last.
@@ -176,7 +176,7 @@ fn an_interrupt_ends_it_whoever_is_connected_and_a_killed_ones_socket_is_taken_o
     let lines = BufReader::new(next.stdout.take().unwrap());
     assert!(lines.lines().next().unwrap().unwrap().starts_with("listening"));
     let client = UserDevice::connect(&server.socket, &UserOptions::default()).unwrap();
-    assert!(Command::new("kill").args(["-INT", &next.id().to_string()]).status().unwrap().success());
+    signal(&next, "-INT");
     assert_eq!(next.wait().unwrap().code(), Some(0));
     await_that(|| !server.socket.exists());
     drop(client);

@@ -1,6 +1,7 @@
 //! The pictures of a page.
 
 use std::fmt::Write;
+use std::ops::Range;
 
 use warpbell_plan::chart::{Chart, ChartAxis, Figure, Heat, Line, Mark, Picture, STYLES, si, swatch};
 use warpbell_plan::escaped;
@@ -222,30 +223,40 @@ impl HeatMap {
         let rows: Vec<String> = used.iter().map(|row| self.rows[*row].clone()).collect();
         let values = || cells.iter().map(|cell| cell.2);
         let range = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
-        let title = format!("{}: IOPS by {} and {}{rest}", source.letter, self.right.name, self.down);
-        let several = self.columns.len() > COLUMNS;
-        let mut figures = Vec::new();
+        let whole = Heat {
+            title: format!("{}: IOPS by {} and {}{rest}", source.letter, self.right.name, self.down),
+            columns: (self.right.name.clone(), self.columns.iter().map(|(_, name)| name.clone()).collect()),
+            rows: (self.down.clone(), rows),
+            range,
+            cells,
+        };
         let mut first = 0;
-        for columns in parts(&self.columns, COLUMNS) {
-            let within = first..first + columns.len();
-            let of_part = |cell: &&(usize, usize, f64, String)| within.contains(&cell.0);
-            let moved = |cell: &(usize, usize, f64, String)| (cell.0 - first, cell.1, cell.2, cell.3.clone());
-            let names: Vec<String> = columns.iter().map(|(_, name)| name.clone()).collect();
-            let ends = match (several, names.first(), names.last()) {
-                (true, Some(low), Some(high)) => format!(", {low} to {high}"),
-                _ => String::new(),
-            };
-            let heat = Heat {
-                title: format!("{title}{ends}"),
-                columns: (self.right.name.clone(), names),
-                rows: (self.down.clone(), rows.clone()),
-                cells: cells.iter().filter(of_part).map(moved).collect(),
-                range,
-            };
-            figures.push(figure(&heat.title, heat.picture(), &[], 0));
-            first = within.end;
-        }
-        figures
+        let figures = parts(&self.columns, COLUMNS).map(|columns| {
+            let heat = part(&whole, first..first + columns.len());
+            first += columns.len();
+            figure(&heat.title, heat.picture(), &[], 0)
+        });
+        figures.collect()
+    }
+}
+
+/// Some columns of a heat map, named if they are not all.
+fn part(whole: &Heat, within: Range<usize>) -> Heat {
+    let names = &whole.columns.1[within.clone()];
+    let title = match (names.len() < whole.columns.1.len(), names.first(), names.last()) {
+        (true, Some(low), Some(high)) => format!("{}, {low} to {high}", whole.title),
+        _ => whole.title.clone(),
+    };
+    let of_part = whole.cells.iter().filter(|cell| within.contains(&cell.0));
+    let moved = |(column, row, value, says): &(usize, usize, f64, String)| {
+        (column - within.start, *row, *value, says.clone())
+    };
+    Heat {
+        title,
+        columns: (whole.columns.0.clone(), names.to_vec()),
+        rows: whole.rows.clone(),
+        cells: of_part.map(moved).collect(),
+        range: whole.range,
     }
 }
 
