@@ -151,7 +151,7 @@ impl SsdReplay {
                 )));
             }
             let known = [NvmOpcode::FLUSH.0, NvmOpcode::READ.0, NvmOpcode::WRITE.0].contains(opcode);
-            if !known && !(trims && *opcode == TRIM) {
+            if !(known || trims && *opcode == TRIM) {
                 return Err(self.refused(format!(
                     "a command with opcode {opcode:#04x} at {lba}: of a trace of kernels only flush, read and write \
                      can be replayed"
