@@ -403,7 +403,7 @@ mod tests {
             ("memory=1gb", "such as 1g"),
             ("bar=99999999999g", "such as 256m"),
             ("weak=few", "seed"),
-            ("races=maybe", "yes or no"),
+            ("races=maybe", "yes, no or shared"),
             ("init=1", "yes or no"),
             ("weak=1,weak=2", "weak=2: weak was given before"),
         ] {

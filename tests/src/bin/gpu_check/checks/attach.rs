@@ -21,7 +21,7 @@ const ATTACHED: usize = 640;
 const HAZARDS: usize = 768;
 const QUARANTINE: usize = 896;
 /// For each wait.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// A wait that takes longer is late: has the kernel ended?
 const LATE: Duration = Duration::from_millis(100);
 /// How long the host lets the lane attach before it gives the queue up: at most.
