@@ -135,6 +135,7 @@ pub const BENCH_STRUCTS: &[Layout] = &[
     Layout::of::<CheckResult>(),
     Layout::of::<CheckArgs>(),
     Layout::of::<StaleCheckArgs>(),
+    Layout::of::<AttachCheckArgs>(),
     Layout::of::<PortCheckArgs>(),
 ];
 

@@ -104,10 +104,9 @@ WARPBELL_D optional<status> queue<Mode>::try_wait(const Group& group, io_token& 
     if (!settle(token, result)) {
         return nullopt;
     }
-    // F4: payload after status; the reaper may have been on another processor. Each lane is answered on its
-    // own.
+    // F4: payload after status; the reaper may have been on another processor.
     if (is_shared) {
-        port::fence_gpu();
+        port::fence_gpu_group(group.is_leader());
     }
     return result;
 }
