@@ -23,6 +23,7 @@ pub struct Coalescing(InterruptCoalescing);
 
 /// Why something is no such value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum CoalescingError {
     /// Not THRESHOLD/TIME.
     #[error("'{0}': expected COMPLETIONS/TIME, such as 8/100us, or off")]

@@ -5,7 +5,9 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use warpbell_kernels::abi::{BufferRef, Holds, KernelArgs, NAMESPACE_READ_ONLY, NamespaceRef, Span};
+use warpbell_kernels::abi::{
+    BufferRef, Holds, KernelArgs, NAMESPACE_READ_ONLY, NamespaceRef, QueueRef, Span, VolumeMember,
+};
 
 use crate::{Buffer, Error, KernelMemory, KernelQueues, SharedMemory};
 
@@ -53,22 +55,48 @@ fn of(start: u64, len: u64) -> Range<u64> {
     start..start.saturating_add(len)
 }
 
+/// References in memory, and the bytes of each.
+#[derive(Clone)]
+struct Table {
+    range: Range<u64>,
+    each: usize,
+}
+
+impl Table {
+    /// Whether whole references of it are there.
+    fn holds(&self, part: &Range<u64>) -> bool {
+        inside(part, &self.range) && (part.start - self.range.start).is_multiple_of(self.each as u64)
+    }
+}
+
+fn inside(part: &Range<u64>, whole: &Range<u64>) -> bool {
+    whole.start <= part.start && part.end <= whole.end
+}
+
+/// What commands of one SSD may name.
+#[derive(Clone)]
+struct Attached {
+    namespace: NamespaceRef,
+    queues: Range<u64>,
+    buffers: Vec<BufferRef>,
+}
+
 /// Memory for a launch, which keeps it until its kernel has ended.
 #[derive(Clone, Default)]
 pub struct Regions {
     ranges: Vec<Range<u64>>,
     /// References of queues, which kernels follow: no other memory may name queues.
-    queues: Vec<Range<u64>>,
+    queues: Vec<Table>,
     /// References of buffers, whose addresses kernels put into commands: no other memory may name buffers.
-    references: Vec<Range<u64>>,
-    buffers: Vec<BufferRef>,
-    namespaces: Vec<NamespaceRef>,
+    references: Vec<Table>,
+    attached: Vec<Attached>,
     kept: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
 impl fmt::Debug for Regions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.ranges.iter().chain(&self.queues)).finish()
+        let tables = self.queues.iter().chain(&self.references).map(|table| &table.range);
+        f.debug_list().entries(self.ranges.iter().chain(tables)).finish()
     }
 }
 
@@ -81,41 +109,66 @@ impl Regions {
     /// This one too.
     pub fn with(mut self, memory: &impl Region) -> Regions {
         let any: &dyn Any = memory;
-        let of = if any.is::<KernelQueues>() { &mut self.queues } else { &mut self.ranges };
-        of.push(memory.range());
-        self.buffers.extend(any.downcast_ref::<Buffer>().map(Buffer::as_ref));
+        if any.is::<KernelQueues>() {
+            self.queues.push(Table { range: memory.range(), each: size_of::<QueueRef>() });
+        } else {
+            self.ranges.push(memory.range());
+        }
         self.kept.push(Arc::new(memory.clone()));
         self
     }
 
-    /// Memory of the library's own in which references of queues lie beside other words of kernels.
-    pub(crate) fn with_references(mut self, memory: &KernelMemory) -> Regions {
-        self.queues.push(memory.range());
-        self.with(memory)
-    }
-
-    /// Memory of the library's own in which references of buffers lie.
-    pub(crate) fn with_buffers(mut self, memory: &KernelMemory) -> Regions {
-        self.references.push(memory.range());
-        self.with(memory)
-    }
-
-    /// A namespace of which commands may be.
-    pub(crate) fn with_namespace(mut self, namespace: NamespaceRef) -> Regions {
-        self.namespaces.push(namespace);
+    /// Memory of the library's own: members of a volume, which name queues, in its first bytes, then words of kernels.
+    pub(crate) fn with_members(mut self, memory: &KernelMemory, bytes: usize) -> Regions {
+        let all = memory.range();
+        let members = all.start..all.start + bytes as u64;
+        self.ranges.push(members.end..all.end);
+        self.queues.push(Table { range: members, each: size_of::<VolumeMember>() });
+        self.kept.push(Arc::new(memory.clone()));
         self
     }
 
-    /// Refuses a buffer that is no part of one of these, and a namespace that allows more than one of these does: what an
-    /// SSD writes is where the buffer's addresses and the namespace's block size say.
+    /// Memory of the library's own in which so many bytes are references of buffers.
+    pub(crate) fn with_buffers(mut self, memory: &KernelMemory, bytes: usize) -> Regions {
+        let start = memory.address();
+        self.references.push(Table { range: of(start, bytes as u64), each: size_of::<BufferRef>() });
+        self.kept.push(Arc::new(memory.clone()));
+        self
+    }
+
+    /// The queues of an SSD, and the buffers that its commands may name.
+    pub(crate) fn with_attached(
+        self,
+        namespace: NamespaceRef,
+        queues: &KernelQueues,
+        buffers: &[Buffer],
+    ) -> Regions {
+        let attached = Attached {
+            namespace,
+            queues: queues.range(),
+            buffers: buffers.iter().map(Buffer::as_ref).collect(),
+        };
+        let mut regions = buffers.iter().fold(self.with(queues), Regions::with);
+        regions.attached.push(attached);
+        regions
+    }
+
+    /// Refuses a buffer that is no part of one of the SSD's whose queues the namespace names, and a namespace that allows
+    /// more than that SSD's: what an SSD writes is where the buffer's addresses and the namespace's block size say. Without
+    /// a buffer no data moves, or a volume's members say how.
     pub(crate) fn check_commands(&self, kernel: &str, args: &impl KernelArgs) -> Result<(), Error> {
         let (Some(buffer), namespace) = (args.buffer(), args.namespace()) else { return Ok(()) };
         let refused =
             |field, address, bytes| Err(Error::Unowned { kernel: kernel.to_owned(), field, address, bytes });
-        if buffer.bytes != 0 && !self.buffers.iter().any(|whole| is_part(buffer, whole)) {
+        let queues = namespace.queues..namespace.queues.saturating_add(1);
+        let known = |attached: &&Attached| inside(&queues, &attached.queues);
+        let Some(attached) = self.attached.iter().find(known) else {
+            return refused("ns", namespace.queues, u64::from(namespace.size));
+        };
+        if buffer.bytes != 0 && !attached.buffers.iter().any(|whole| is_part(buffer, whole)) {
             return refused("buffer", buffer.data, buffer.bytes);
         }
-        if !self.namespaces.iter().any(|whole| is_narrower(namespace, whole)) {
+        if !is_narrower(namespace, &attached.namespace) {
             return refused("ns", namespace.queues, u64::from(namespace.size));
         }
         Ok(())
@@ -123,15 +176,15 @@ impl Regions {
 
     /// Refuses memory that is not inside one of these.
     pub(crate) fn check(&self, kernel: &str, span: &Span) -> Result<(), Error> {
-        let end = span.address.checked_add(span.bytes);
-        let holds =
-            |range: &Range<u64>| range.start <= span.address && end.is_some_and(|end| end <= range.end);
-        let known = match span.holds {
-            Holds::Data => &self.ranges,
-            Holds::Queues => &self.queues,
-            Holds::Buffers => &self.references,
-        };
-        if span.bytes == 0 || known.iter().any(holds) {
+        let held = span.address.checked_add(span.bytes).is_some_and(|end| {
+            let part = span.address..end;
+            match span.holds {
+                Holds::Data => self.ranges.iter().any(|range| inside(&part, range)),
+                Holds::Queues => self.queues.iter().any(|table| table.holds(&part)),
+                Holds::Buffers => self.references.iter().any(|table| table.holds(&part)),
+            }
+        });
+        if span.bytes == 0 || held {
             return Ok(());
         }
         let Span { field, address, bytes, .. } = *span;

@@ -223,8 +223,10 @@ impl Volume {
     /// One run of a kernel of ours that reads or writes this volume, as [`Attachment::launch`] has it. What the arguments
     /// name lies in `memory`, in the volume, or in its buffers.
     pub fn launch<T: KernelArgs>(&self, kernel: &str, args: &T, memory: Regions) -> Result<Launch, Error> {
-        let memory = memory.with_references(&self.memory);
-        let memory = self.buffers.lock().iter().fold(memory, Regions::with_buffers);
+        let count = self.members.len();
+        let memory = memory.with_members(&self.memory, counts_offset(count));
+        let bytes = count * size_of::<abi::BufferRef>();
+        let memory = self.buffers.lock().iter().fold(memory, |memory, refs| memory.with_buffers(refs, bytes));
         let memory = self.members.iter().fold(memory, |memory, member| member.queues.lend(memory));
         self.prepared(Launch::new(self.members[0].queues.target(), kernel, args, memory)?)
     }

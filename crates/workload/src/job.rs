@@ -63,7 +63,8 @@ pub struct Limits {
     pub queues: u16,
     /// Command identifiers have 32 bits instead of 16 (experimental).
     pub wide_cids: bool,
-    /// The most blocks of one command that deallocates; `None`: the controller has none.
+    /// The most blocks of one command that deallocates, which no limit of the controller's (DMRSL) makes smaller yet;
+    /// `None`: the controller has no such command.
     pub trim_blocks: Option<u32>,
 }
 

@@ -86,9 +86,14 @@ template <sharing Mode, class Retry> struct backing<session<Mode, Retry>> {
             }
             io_token token = s.queue().submit(group, want && result.ok(), entry, patience);
             status said;
-            (void)s.queue().wait_all(group, token, said, patience);
+            const progress_result how = s.queue().wait_all(group, token, said, patience);
             result = result.ok() ? said : result;
             next = result.ok() ? next + blocks : all.blocks;
+            // The deadline is one for all pieces: what is left of a page is not sent after it.
+            if (how == progress_result::expired && next < all.blocks) {
+                result = code::not_submitted;
+                next = all.blocks;
+            }
         }
         return result;
     }

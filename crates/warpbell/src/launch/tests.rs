@@ -259,6 +259,11 @@ fn our_kernels_reach_memory_of_their_launch_alone() {
     let sent = |buffer| launch(&DigestArgs { buffer, ..args });
     assert_eq!(refused(sent(BufferRef { iova: args.buffer.iova - 4096, ..args.buffer })), "buffer");
     assert_eq!(refused(sent(BufferRef { prp_iova: 8, ..args.buffer })), "buffer");
+    let other = attach();
+    let foreign = other.buffer(32 * 4096).unwrap();
+    let lent = regions.clone().with(&foreign);
+    let of_other = DigestArgs { buffer: foreign.as_ref(), ..args };
+    assert_eq!(refused(queues.launch("digest", &of_other, lent).unwrap()), "buffer", "of another SSD");
     let finer = NamespaceRef { block_shift: args.ns.block_shift - 1, ..args.ns };
     assert_eq!(refused(launch(&DigestArgs { ns: finer, ..args })), "ns");
 
@@ -315,12 +320,19 @@ fn our_kernels_reach_a_volume_and_its_buffers() {
     assert_eq!(refused(BenchVolumeArgs { bench: more, ..args }), "buffer");
     let parts = VolumeBufferRef { parts: 8, ..args.buffer };
     assert_eq!(refused(BenchVolumeArgs { buffer: parts, ..args }), "buffer.parts");
-    let parts = VolumeBufferRef { parts: memory.address(), ..args.buffer };
-    assert_eq!(
-        refused(BenchVolumeArgs { buffer: parts, ..args }),
-        "buffer.parts",
-        "what stands there is ours"
-    );
+    // Only what stands in our tables, from the beginning of each reference on.
+    let table = args.buffer.parts;
+    for address in [memory.address(), table + 8, table + size_of::<BufferRef>() as u64] {
+        let parts = VolumeBufferRef { parts: address, ..args.buffer };
+        assert_eq!(refused(BenchVolumeArgs { buffer: parts, ..args }), "buffer.parts");
+    }
+    let shifted = VolumeRef { members: volume_ref.members + 8, ..volume_ref };
+    assert_eq!(refused(BenchVolumeArgs { volume: shifted, ..args }), "volume.members");
+    // Tables are no memory to write to.
+    for results in [volume_ref.members, table] {
+        let over = BenchArgs { results, ..bench };
+        assert_eq!(refused(BenchVolumeArgs { bench: over, ..args }), "results");
+    }
     // What is of one SSD is no launch over both.
     let alone = queues[0].launch("bench_volume", &args, regions.clone()).unwrap();
     assert!(matches!(alone.start().unwrap_err(), Error::Unowned { field: "volume.members", .. }));

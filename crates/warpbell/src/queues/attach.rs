@@ -247,8 +247,7 @@ impl Attachment {
 
     /// Lets a launch have its queues and buffers, too.
     pub(crate) fn lend(&self, memory: Regions) -> Regions {
-        let memory = memory.with(self.queues()).with_namespace(self.0.namespace);
-        self.0.buffers.lock().iter().fold(memory, Regions::with)
+        memory.with_attached(self.0.namespace, self.queues(), &self.0.buffers.lock())
     }
 
     pub(crate) fn on_this_target(&self, module: &Module) -> Result<(), Error> {

@@ -51,7 +51,6 @@ unsafe impl KernelArgs for BenchVolumeArgs {
                 holds: Holds::Queues,
                 ..span("volume.members", volume.members, members, size_of::<VolumeMember>())
             },
-            span("volume.members", volume.members, members, size_of::<VolumeMember>()),
             span("volume.counts", volume.counts, members, size_of::<VolumeCounts>()),
             span("volume.state", volume.state, 1, size_of::<VolumeState>()),
             Span {

@@ -158,6 +158,7 @@ pub fn each_sees_the_other(fixture: &Fixture) -> anyhow::Result<String> {
     let done = (result_of.done, result_of.failed);
     anyhow::ensure!(done == (u64::from(rounds), 0), "{} of {rounds} rounds were run", result_of.done);
     let Rounds { counted, refused, missed, .. } = told;
+    anyhow::ensure!(counted > 0, "in none of {rounds} rounds a lane was let in: {refused} were refused");
     anyhow::ensure!(
         missed == 0,
         "in {missed} of {rounds} rounds a lane attached to a lost queue while the host found its hazard slot free"
