@@ -114,6 +114,10 @@ impl Regions {
         } else {
             self.ranges.push(memory.range());
         }
+        self.keep(memory)
+    }
+
+    fn keep(mut self, memory: &impl Region) -> Regions {
         self.kept.push(Arc::new(memory.clone()));
         self
     }
@@ -124,16 +128,14 @@ impl Regions {
         let members = all.start..all.start + bytes as u64;
         self.ranges.push(members.end..all.end);
         self.queues.push(Table { range: members, each: size_of::<VolumeMember>() });
-        self.kept.push(Arc::new(memory.clone()));
-        self
+        self.keep(memory)
     }
 
     /// Memory of the library's own in which so many bytes are references of buffers.
     pub(crate) fn with_buffers(mut self, memory: &KernelMemory, bytes: usize) -> Regions {
         let start = memory.address();
         self.references.push(Table { range: of(start, bytes as u64), each: size_of::<BufferRef>() });
-        self.kept.push(Arc::new(memory.clone()));
-        self
+        self.keep(memory)
     }
 
     /// The queues of an SSD, and the buffers that its commands may name.
@@ -196,11 +198,10 @@ impl Regions {
 /// PRP lists counts from the page of the buffer's first byte.
 fn is_part(part: &BufferRef, whole: &BufferRef) -> bool {
     let skip = part.data.wrapping_sub(whole.data);
-    let inside = skip.checked_add(part.bytes).is_some_and(|end| end <= whole.bytes);
+    let fits = skip.checked_add(part.bytes).is_some_and(|end| end <= whole.bytes);
     let same_page = part.iova >> whole.page_shift == whole.iova >> whole.page_shift;
     let by_table = part.prp_iova == whole.prp_iova && same_page;
-    inside
-        && part.iova.wrapping_sub(whole.iova) == skip
+    fits && part.iova.wrapping_sub(whole.iova) == skip
         && part.page_shift == whole.page_shift
         && part.flags == whole.flags
         && (part.prp_iova == 0 || by_table)
@@ -208,7 +209,8 @@ fn is_part(part: &BufferRef, whole: &BufferRef) -> bool {
 
 /// Whether commands by `part` touch nothing that those by `whole` do not.
 fn is_narrower(part: &NamespaceRef, whole: &NamespaceRef) -> bool {
-    let within = |part: (u64, u64), whole: (u64, u64)| whole.0 <= part.0 && part.1 <= whole.1;
+    let lbas = |ns: &NamespaceRef| ns.lease_first..ns.lease_end;
+    let iovas = |ns: &NamespaceRef| ns.lease_iova..ns.lease_iova_end;
     let alike = |ns: &NamespaceRef| {
         let flags = ns.flags & !NAMESPACE_READ_ONLY;
         (ns.sharing, ns.nsid, ns.block_shift, ns.page_shift, flags, ns.crdt)
@@ -219,8 +221,8 @@ fn is_narrower(part: &NamespaceRef, whole: &NamespaceRef) -> bool {
         && part.blocks <= whole.blocks
         && part.max_blocks <= whole.max_blocks
         && part.warps <= whole.warps
-        && within((part.lease_first, part.lease_end), (whole.lease_first, whole.lease_end))
-        && within((part.lease_iova, part.lease_iova_end), (whole.lease_iova, whole.lease_iova_end))
+        && inside(&lbas(part), &lbas(whole))
+        && inside(&iovas(part), &iovas(whole))
 }
 
 #[cfg(test)]

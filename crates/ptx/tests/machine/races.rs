@@ -233,6 +233,14 @@ fn what_one_lane_waited_for_others_know_by_a_barrier() {
     copy_order(2, &format!("{COPY}\n{WAIT}\nbar.sync 0;\n{others}\nbar.sync 0;\n{COPY}\n{WAIT}"));
 }
 
+/// What all lanes load of what one lane had copied.
+const READ_ROOM: &str = "mov.u32 %r3, room;\nld.shared.u64 %rd1, [%r3];";
+
+/// Copies that one lane begins.
+fn leader(copies: &str) -> String {
+    format!("@%p9 bra $begun;\n{copies}\n$begun:")
+}
+
 #[test]
 fn a_bulk_copy_is_done_when_its_own_barrier_says_so() {
     let copy = |barrier: &str, to: &str| {
@@ -251,10 +259,8 @@ fn a_bulk_copy_is_done_when_its_own_barrier_says_so() {
     copy_race(1, &format!("{one}\nst.u64 [%rd7], 1;\n{of_one}"));
     copy_order(1, &format!("{one}\n{other}\n{of_one}\n{READ}\n{of_other}"));
     // One lane begins, and all of them wait.
-    let leader = |copies: &str| format!("@%p9 bra $begun;\n{copies}\n$begun:");
-    let read = "mov.u32 %r3, room;\nld.shared.u64 %rd1, [%r3];";
-    copy_order(32, &format!("{}\n{of_one}\n{read}", leader(&one)));
-    copy_race(32, &format!("{}\n{of_other}\n{read}\n{of_one}", leader(&format!("{one}\n{other}"))));
+    copy_order(32, &format!("{}\n{of_one}\n{READ_ROOM}", leader(&one)));
+    copy_race(32, &format!("{}\n{of_other}\n{READ_ROOM}\n{of_one}", leader(&format!("{one}\n{other}"))));
 }
 
 #[test]
@@ -272,10 +278,8 @@ fn an_arrival_behind_copies_tells_that_they_are_done() {
     let behind = "cp.async.mbarrier.arrive.noinc.shared.b64 [%r1];";
     let copy = "cp.async.ca.shared.global [%r2], [%rd7], 8;";
     let wait = "$again: mbarrier.test_wait.parity.shared.b64 %p2, [%r1], 0;\n@!%p2 bra $again;";
-    let read = "mov.u32 %r3, room;\nld.shared.u64 %rd1, [%r3];";
-    let leader = |copies: &str| format!("@%p9 bra $begun;\n{copies}\n$begun:");
-    copy_order(32, &format!("{}\n{wait}\n{read}", leader(&format!("{copy}\n{behind}"))));
-    copy_race(32, &format!("{}\n{wait}\n{read}", leader(&format!("{behind}\n{copy}"))));
+    copy_order(32, &format!("{}\n{wait}\n{READ_ROOM}", leader(&format!("{copy}\n{behind}"))));
+    copy_race(32, &format!("{}\n{wait}\n{READ_ROOM}", leader(&format!("{behind}\n{copy}"))));
 }
 
 #[test]
