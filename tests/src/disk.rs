@@ -15,6 +15,8 @@ pub struct Disk {
     pub warps: Option<u32>,
     /// Whether data is described by SGLs.
     pub sgl: bool,
+    /// `None`: the controller's own limit of a command; else it moves at most `4096 << mdts` bytes.
+    pub mdts: Option<u8>,
     /// What goes wrong.
     pub faults: FaultPlan,
 }
@@ -22,7 +24,7 @@ pub struct Disk {
 impl Disk {
     /// One queue, SGLs, no faults.
     pub fn new(bytes: u64, block: u32) -> Disk {
-        Disk { bytes, block, queues: 1, warps: None, sgl: true, faults: FaultPlan::default() }
+        Disk { bytes, block, queues: 1, warps: None, sgl: true, mdts: None, faults: FaultPlan::default() }
     }
 
     /// With this one fault.
@@ -35,11 +37,13 @@ impl Disk {
 
     /// Its controller.
     pub fn config(&self) -> SoftConfig {
+        let default = SoftConfig::default();
         SoftConfig {
             namespaces: vec![NamespaceConfig::memory(self.bytes, self.block)],
             sgl: self.sgl,
+            mdts: self.mdts.unwrap_or(default.mdts),
             faults: self.faults.clone(),
-            ..SoftConfig::default()
+            ..default
         }
     }
 }

@@ -2,5 +2,6 @@
 
 mod faults;
 mod pages;
+mod pieces;
 mod rules;
 mod words;
