@@ -76,7 +76,10 @@ SIMT_NO_TSAN void charge_rmw(Lane& lane, uint64_t address) {
     sleep_until(lane, time_of(lane));
     sleep_until(lane, serve(charges, address, charges.now));
     const uint32_t trip = by_place(lane, address, charges.cost.rmw_gpu, charges.cost.rmw_host);
-    lane.time = charges.now + later(trip, charges.cost.rmw_service);
+    const uint64_t waits = lane.reduces ? charges.cost.store : later(trip, charges.cost.rmw_service);
+    lane.time = charges.now + waits;
+    if (lane.reduces && is_of_host(charges, address))
+        lane.warp->posted = later(lane.warp->posted, charges.now + charges.cost.host_write);
 }
 
 // `posted`: it is on its way when the lane goes on.

@@ -199,6 +199,12 @@ SIMT_ENTRY void overlap_loads(bool on) {
         lane->overlaps = on;
 }
 
+// With costs: whether this lane's next read-modify-writes return nothing, as PTX's red.
+SIMT_ENTRY void reduce_only(bool on) {
+    if (Lane* lane = running.lane)
+        lane->reduces = on;
+}
+
 // Says that this lane only polls. It runs again in its warp's next turn; with costs, after `ns`.
 SIMT_ENTRY void pause(uint32_t ns = shortest_pause_ns) {
     Lane* lane = running.lane;

@@ -28,6 +28,7 @@ struct alignas(64) Lane {
     uint64_t polls;    // looks at a completion slot or an entry's phase
     uint64_t time;     // with costs: when it may perform its next access (charge.h)
     bool overlaps;     // with costs: its loads are on their way together with the one before
+    bool reduces;      // with costs: its read-modify-writes return nothing, and are not waited for
 };
 
 // initial-exec makes a thread_local one instruction even in a shared object. Modules that are loaded at run

@@ -143,6 +143,27 @@ SIMT_ACCESS T fetch_and(T* address, std::type_identity_t<T> value, order o = ord
     return __atomic_fetch_and(address, value, rmw_order(o));
 }
 
+// Reductions: read-modify-writes that return nothing.
+template <class T> SIMT_ACCESS void add(T* address, std::type_identity_t<T> value, order o = order::relaxed) {
+    reduce_only(true);
+    fetch_add(address, value, o);
+    reduce_only(false);
+}
+
+template <class T>
+SIMT_ACCESS void replace(T* address, std::type_identity_t<T> value, order o = order::relaxed) {
+    reduce_only(true);
+    exchange(address, value, o);
+    reduce_only(false);
+}
+
+template <class T>
+SIMT_ACCESS void bit_or(T* address, std::type_identity_t<T> value, order o = order::relaxed) {
+    reduce_only(true);
+    fetch_or(address, value, o);
+    reduce_only(false);
+}
+
 // A fence of the host processor. TSan models none (see order::fenced), and gcc refuses them under it.
 SIMT_ACCESS void host_fence([[maybe_unused]] int memory_order) {
 #if SIMT_TSAN

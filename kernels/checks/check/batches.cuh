@@ -1,6 +1,7 @@
 // Batches of a block's threads and of a warp's: io_batch in a block's shared memory.
 #pragma once
 
+#include "cooperative.cuh"
 #include "warp.cuh"
 
 namespace kernels {
@@ -26,7 +27,7 @@ template <sharing Mode> class batches_check : check_warp<Mode> {
             const u32 warps = warps_per_block(), version = 1u + (warps + 1u) * round;
             WARPBELL_NO_UNROLL
             for (u32 submitters = warps; submitters != 0; --submitters) {
-                pass(this_block(), storage[0], of_block_, version + submitters, submitters);
+                pass(cooperative_block(), storage[0], of_block_, version + submitters, submitters);
                 this_block().sync();
             }
             pass(this_warp(), storage[port::thread_index() / WARPBELL_WARP_LANES], *this, version, warps);

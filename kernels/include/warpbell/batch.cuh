@@ -79,7 +79,9 @@ template <u32 Slots> class io_batch {
     template <class Group, sharing Mode, class Retry>
     WARPBELL_D status wait(const Group& group, session<Mode, Retry>& s);
     // The same by a warp without a session.
-    template <class Group> WARPBELL_D void submit(const Group& group) { (void)gather(group); }
+    template <class Group> WARPBELL_D void submit(const Group& group) {
+        (void)gather(detail::block_or_warp(group));
+    }
     template <class Group> WARPBELL_D status wait(const Group& group);
 
     WARPBELL_D batch_answer operator[](u32 slot) const;

@@ -90,7 +90,7 @@ template <sharing Mode, class Retry> struct backing<session<Mode, Retry>> {
             result = result.ok() ? said : result;
             next = result.ok() ? next + blocks : all.blocks;
             // The deadline is one for all pieces: what is left of a page is not sent after it.
-            if (how == progress_result::expired && next < all.blocks) {
+            if (how == progress_result::expired && next < all.blocks && !mutate::cache_pieces_late) {
                 result = code::not_submitted;
                 next = all.blocks;
             }
@@ -293,8 +293,8 @@ class page_cache {
   private:
     template <class, u32, u32> friend class experimental::prefetcher;
 
-    // One lane's page on its way.
-    struct way {
+    // What a lane has found out of its page.
+    struct found_page {
         enum class at : u32 { away, pinned, ours, loading, failed, busy, crowded } now = at::away;
         u32 line = cache_lines::none;
         u64 state = 0; // of the line before it was claimed
@@ -302,8 +302,8 @@ class page_cache {
     };
     // A call that is about pages, in the lane's memory. Where all pages are there, the rest of it is not
     // used.
-    struct visit {
-        way mine;
+    struct page_call {
+        found_page mine;
         status result;
         u32 asking = 0; // lanes that had no page yet when it went on last; 0: it never did
         u64 begin_ns = 0, left_ns = 0;
@@ -321,25 +321,26 @@ class page_cache {
     WARPBELL_D status check(u64 page, bool stores) const;
     template <class Group>
     WARPBELL_NOINLINE status transfer(const Group& group, opcode op, bool mine, u64 page, u32 line);
-    WARPBELL_D static void note_found(way& mine, cache_lines::found how);
-    WARPBELL_D static status answer_of(const way& got);
-    WARPBELL_D way look_up(bool leads, u64 page);
-    WARPBELL_D way look_up_apart(bool leads, u64 page);
-    WARPBELL_D void claim(way& mine, u64 page);
-    template <class Group> WARPBELL_D status fetch(const Group& group, u32 away, way& mine, u64& page);
-    template <class Group> WARPBELL_D void write_back(const Group& group, way& mine, u64& page);
-    template <class Group> WARPBELL_D void fill(const Group& group, way& mine, u64& page);
+    WARPBELL_D static void note_found(found_page& mine, cache_lines::found how);
+    WARPBELL_D static status answer_of(const found_page& got);
+    template <bool Apart> WARPBELL_D found_page look_up(bool leads, u64 page);
+    WARPBELL_D void claim(found_page& mine, u64 page);
+    template <class Group> WARPBELL_D status fetch(const Group& group, u32 away, found_page& mine, u64& page);
+    template <class Group> WARPBELL_D void write_back(const Group& group, found_page& mine, u64& page);
+    template <class Group> WARPBELL_D void fill(const Group& group, found_page& mine, u64& page);
     template <class Group, class Meanwhile>
-    WARPBELL_D void await(const Group& group, way& mine, u64 timeout_ns, Meanwhile& meanwhile);
+    WARPBELL_D void await(const Group& group, found_page& mine, u64 timeout_ns, Meanwhile& meanwhile);
     template <class Group, class Meanwhile>
-    WARPBELL_D void resolve(const Group& group, bool& open, u32 same, u64& page, visit& call,
+    WARPBELL_D void resolve(const Group& group, bool& open, u32 same, u64& page, page_call& call,
                             Meanwhile& meanwhile);
     template <class Group, class Use>
-    WARPBELL_D bool serve(const Group& group, bool open, u32 same, bool stores, const way& mine, Use& use);
+    WARPBELL_D bool use_found(const Group& group, bool open, u32 same, bool stores, const found_page& mine,
+                              Use& use);
     template <class Group, class Meanwhile>
-    WARPBELL_NOINLINE bool go_on(const Group& group, bool open, u32 same, u64 page, u64 timeout_ns,
-                                 visit& call, Meanwhile& meanwhile);
-    template <class Group> WARPBELL_D bool end_failed(const Group& group, bool open, u32 same, visit& call);
+    WARPBELL_NOINLINE bool get_missing(const Group& group, bool open, u32 same, u64 page, u64 timeout_ns,
+                                       page_call& call, Meanwhile& meanwhile);
+    template <class Group>
+    WARPBELL_D bool end_failed(const Group& group, bool open, u32 same, page_call& call);
     template <class Group>
     WARPBELL_D bool write_line(const Group& group, bool open, u32 line, bool late, status& result);
     template <class Group> WARPBELL_D void zero(const Group& group, u32 filling, u32 line);

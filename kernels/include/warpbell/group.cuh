@@ -81,7 +81,7 @@ WARPBELL_D lanes lanes_where(bool member) { return lanes(port::ballot(0xffffffff
 // ---- cooperative groups (CUDA C++ Programming Guide, Cooperative Groups)
 //
 // thread_block_tile<1> to <32> and coalesced_group make every call that a warp group makes, but those of
-// queue.cuh itself, of batches and of tile streams.
+// queue.cuh itself. thread_block makes every call that this_block() makes.
 
 namespace detail {
 
@@ -128,6 +128,28 @@ template <class Group> WARPBELL_D auto group_of(const Group& group) {
         return lanes(derived::get(group));
     }
 }
+
+namespace detail {
+
+// A thread_block: of all groups, it alone says which one of the grid it is.
+template <class Group>
+WARPBELL_D constexpr auto is_block(int) -> decltype(made<Group>().group_index(), true) {
+    return true;
+}
+template <class Group> WARPBELL_D constexpr bool is_block(long) { return false; }
+
+// The group of a call that blocks make, too.
+WARPBELL_D this_block_t block_or_warp(const this_block_t& block) { return block; }
+template <class Group> WARPBELL_D auto block_or_warp(const Group& group) {
+    if constexpr (is_block<Group>(0)) {
+        return this_block();
+    } else {
+        return group_of(group);
+    }
+}
+
+} // namespace detail
+
 template <class Group> using group_type = decltype(group_of(detail::made<Group>()));
 
 // How many lanes of `mask` come before this one.

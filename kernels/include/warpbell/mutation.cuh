@@ -203,6 +203,7 @@ WARPBELL_SWITCH(PREFETCH_FAILURE_TOLD, prefetch_failure_told); // prefetch: who 
 WARPBELL_SWITCH(PREFETCH_TOKEN_LOST, prefetch_token_lost); // prefetch: a warp detaches with reads on their way
 WARPBELL_SWITCH(PREFETCH_NOT_COLLECTED, prefetch_not_collected); // prefetch: who waits for others does not take up what has come for it
 WARPBELL_SWITCH(PREFETCH_VAIN_UNCOUNTED, prefetch_vain_uncounted); // prefetch: nobody counts pages that were read in vain
+WARPBELL_SWITCH(CACHE_PIECES_LATE, cache_pieces_late); // cache: commands of a page are sent after the page's deadline
 WARPBELL_SWITCH(CACHE_SENT_IN_VAIN, cache_sent_in_vain); // cache: lines are given to pages that a lost queue will not read
 WARPBELL_SWITCH(ARRAY_STRADDLE_LOST, array_straddle_lost); // array: of an element only what lies in its first page is moved
 WARPBELL_SWITCH(ARRAY_INDEX_UNCHECKED, array_index_unchecked); // array: there is an element behind the last

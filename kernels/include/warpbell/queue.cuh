@@ -347,6 +347,7 @@ template <sharing Mode> class queue : tracer {
     WARPBELL_D void write_entry(u32 index, u32 k, const sqe& entry);
     WARPBELL_D void write_entries(u32 first, u32 writers, u32 k, const sqe& entry);
     template <class Group> WARPBELL_D void publish(const Group& group, u32 count);
+    WARPBELL_D u32 wait_for_turn(u32 from, u32 until);
     WARPBELL_D void ring_in_turn(u64 begin, u64 end);
     WARPBELL_D void withdraw(u32 k, status why, io_token& token);
 

@@ -169,6 +169,29 @@ void rmws_of_one_address_are_served_in_turn() {
     CHECK(word == warps);
 }
 
+// A lane does not wait for what returns nothing; a fence of the system waits for it, where it is the host's.
+void reductions_are_not_waited_for() {
+    World world;
+    uint32_t gpu = 0, host = 0;
+    uint64_t times[4] = {};
+    const wb_simt_range range = range_of(host);
+    run(charged_beside(world, range), [&] {
+        simt::add(&gpu, 1);
+        times[0] = time_now();
+        simt::bit_or(&host, 4);
+        times[1] = time_now();
+        fence(order::acq_rel, scope::sys);
+        times[2] = time_now();
+        fetch_add(&gpu, 1, order::relaxed);
+        times[3] = time_now();
+    });
+    CHECK(times[0] == 1 + 7);
+    CHECK(times[1] == times[0] + 2 + 1 + 7);
+    CHECK(times[2] == times[1] - 7 + 9000);
+    CHECK(times[3] == times[2] + 2 + 1 + 200);
+    CHECK(gpu == 2 && host == 4);
+}
+
 // A release is a fence first; a fence of the system waits for what is on its way to the host.
 void fences_and_releases() {
     World world;
@@ -266,6 +289,7 @@ int main() {
     a_poll_sees_an_answer_after_its_latency();
     lanes_side_by_side_overlap();
     rmws_of_one_address_are_served_in_turn();
+    reductions_are_not_waited_for();
     fences_and_releases();
     a_doorbell_rings_when_its_lane_is_there();
     a_meeting_waits_for_the_latest();

@@ -3,6 +3,7 @@
 
 #include <warpbell/array.cuh>
 #include <warpbell/prefetch.cuh>
+#include <warpbell/stream.cuh>
 #include <warpbell/warpbell.cuh>
 
 namespace cg = cooperative_groups;
@@ -63,6 +64,28 @@ template <class Group> __device__ unsigned others(const group_args& args, const 
     return said.bits;
 }
 
+// By a block, and by a warp.
+template <class Group>
+__device__ unsigned together(const group_args& args, const Group& group,
+                             wb::session<wb::sharing::shared>& ssd, void* shared) {
+    wb::io_batch<64>::storage& slots = *static_cast<wb::io_batch<64>::storage*>(shared);
+    wb::io_batch<64> batch(group, slots);
+    wb::status said = batch.read(threadIdx.x % 64, {wb::lba{0}, 1}, wb::dma_span(args.buffer));
+    batch.submit(group, ssd);
+    said = batch.wait(group, ssd);
+    batch.submit(group);
+    said = batch.wait(group);
+    using stream_type = wb::tile_stream<wb::session<wb::sharing::shared>, 2, 2, wb::ruled_tiles>;
+    const auto order = wb::ruled_tiles::sequential(0, 8, 16, 512);
+    stream_type tiles(group, order, ssd, wb::dma_span(args.buffer), shared);
+    said = tiles.for_each(group, [](const wb::stream_tile&) {});
+    (void)tiles.producer_acquire(group);
+    (void)tiles.producer_commit(group);
+    (void)tiles.consumer_wait(group);
+    (void)tiles.consumer_release(group);
+    return said.bits ^ tiles.detach(group).bits;
+}
+
 __global__ void groups(const __grid_constant__ group_args args) {
     const auto warp = cg::tiled_partition<32>(cg::this_thread_block());
     wb::session<wb::sharing::shared> ssd(warp, args.ns, 0);
@@ -74,6 +97,8 @@ __global__ void groups(const __grid_constant__ group_args args) {
 #ifdef REFUSED
     found ^= wb::flush(cg::this_thread_block(), ssd).bits;
 #endif
+    extern __shared__ __align__(128) unsigned char shared[];
+    found ^= together(args, warp, ssd, shared) ^ together(args, cg::this_thread_block(), ssd, shared);
     args.out[threadIdx.x] = found;
     ssd.detach(warp);
 }

@@ -12,12 +12,13 @@ use warpbell_tests::{Disk, each_apart};
 
 use crate::faults::{lost, unreadable, unwritable};
 use crate::pages::{crowded, kept, one_read, read_only};
+use crate::pieces::late;
 use crate::words::{MODULE, play, roomy};
 
 type Check = fn(&Module) -> Result<(), String>;
 
 /// Switch, check, and what the check says then.
-const RULES: [(&str, Check, &str); 11] = [
+const RULES: [(&str, Check, &str); 12] = [
     ("CACHE_DIRTY_LOST", words, "something else than was stored"),
     ("CACHE_PINNED_TAKEN", words, "lane "),
     ("CACHE_UNLINKED_EARLY", words, "was stored"),
@@ -28,6 +29,7 @@ const RULES: [(&str, Check, &str); 11] = [
     ("CACHE_READ_ONLY_STORED", read_only, "0 refused"),
     ("CACHE_WAITS_FOR_EVER", crowded, "not done after"),
     ("CACHE_SENT_IN_VAIN", told_of_loss, "not done after"),
+    ("CACHE_PIECES_LATE", told_of_lateness, " commands"),
     ("CACHE_KEPT_TAKEN", kept, "96 reads"),
 ];
 
@@ -50,6 +52,10 @@ fn told_of_reads(module: &Module) -> Result<(), String> {
 
 fn told_of_loss(module: &Module) -> Result<(), String> {
     lost(module, &[Sharing::Shared])
+}
+
+fn told_of_lateness(module: &Module) -> Result<(), String> {
+    late(module, &[Sharing::Shared])
 }
 
 #[test]

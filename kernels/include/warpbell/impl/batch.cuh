@@ -27,8 +27,10 @@ WARPBELL_D status worse_of(status first, status second) {
 
 template <u32 Slots>
 template <class Group>
-WARPBELL_D io_batch<Slots>::io_batch(const Group& group, storage& shared, u32 submitters)
-    : shared_(shared), warp_(detail::warp_rank_of(group)), warps_(detail::warps_of(group)) {
+WARPBELL_D io_batch<Slots>::io_batch(const Group& who, storage& shared, u32 submitters)
+    : shared_(shared), warp_(detail::warp_rank_of(detail::block_or_warp(who))),
+      warps_(detail::warps_of(detail::block_or_warp(who))) {
+    const auto group = detail::block_or_warp(who);
     const u32 most = submitters != 0 ? submitters : 1u;
     warps_ = most < warps_ ? most : warps_;
     for (u32 slot = group.thread_rank(); slot < Slots; slot += group.size()) {
@@ -237,7 +239,8 @@ WARPBELL_D void io_batch<Slots>::start(const Warp& warp, session<Mode, Retry>& s
 
 template <u32 Slots>
 template <class Group, sharing Mode, class Retry>
-WARPBELL_D void io_batch<Slots>::submit(const Group& group, session<Mode, Retry>& s, u64 timeout_ns) {
+WARPBELL_D void io_batch<Slots>::submit(const Group& who, session<Mode, Retry>& s, u64 timeout_ns) {
+    const auto group = detail::block_or_warp(who);
     if (gather(group) && warp_ < warps_) {
         const auto& warp = detail::warp_of(group);
         total_ns_ = s.queue().deadline(timeout_ns);
@@ -312,7 +315,8 @@ WARPBELL_D status io_batch<Slots>::worst_of_all(const Group& group) const {
 
 template <u32 Slots>
 template <class Group, sharing Mode, class Retry>
-WARPBELL_D status io_batch<Slots>::wait(const Group& group, session<Mode, Retry>& s) {
+WARPBELL_D status io_batch<Slots>::wait(const Group& who, session<Mode, Retry>& s) {
+    const auto group = detail::block_or_warp(who);
     if (detail::has_whole_warps(group) && warp_ < warps_) {
         const auto& warp = detail::warp_of(group);
         const auto left = [&] {
@@ -336,7 +340,8 @@ WARPBELL_D status io_batch<Slots>::wait(const Group& group, session<Mode, Retry>
     return wait(group);
 }
 
-template <u32 Slots> template <class Group> WARPBELL_D status io_batch<Slots>::wait(const Group& group) {
+template <u32 Slots> template <class Group> WARPBELL_D status io_batch<Slots>::wait(const Group& who) {
+    const auto group = detail::block_or_warp(who);
     const status worst = worst_of_all(group);
     return detail::has_whole_warps(group) ? worst : status(code::invalid_batch);
 }

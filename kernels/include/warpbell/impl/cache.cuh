@@ -59,7 +59,7 @@ WARPBELL_CACHE_MEMBER(status)::check(u64 page, bool stores) const {
     return stores && !may_store ? status(code::read_only) : status();
 }
 
-// ---- one page's way
+// ---- one page
 
 // One lane's page and its line, to the SSD or from there.
 WARPBELL_CACHE_REST(status, class Group)::transfer(const Group& group, opcode op, bool mine, u64 page,
@@ -71,30 +71,30 @@ WARPBELL_CACHE_REST(status, class Group)::transfer(const Group& group, opcode op
     return backing::move(group, source_, op, where, data);
 }
 
-WARPBELL_CACHE_MEMBER(void)::note_found(way& mine, cache_lines::found how) {
+WARPBELL_CACHE_MEMBER(void)::note_found(found_page& mine, cache_lines::found how) {
     using found = cache_lines::found;
-    mine.now = how == found::ready     ? way::at::pinned
-               : how == found::loading ? way::at::loading
-               : how == found::nothing ? way::at::away
-               : how == found::ours    ? way::at::ours
-                                       : way::at::busy;
+    mine.now = how == found::ready     ? found_page::at::pinned
+               : how == found::loading ? found_page::at::loading
+               : how == found::nothing ? found_page::at::away
+               : how == found::ours    ? found_page::at::ours
+                                       : found_page::at::busy;
 }
 
-WARPBELL_CACHE_MEMBER(void)::claim(way& mine, u64 page) {
+WARPBELL_CACHE_MEMBER(void)::claim(found_page& mine, u64 page) {
     note_found(mine, lines_.begin_miss(page, mine.line));
-    if (mine.now != way::at::ours) {
+    if (mine.now != found_page::at::ours) {
         return;
     }
     mine.line = lines_.claim<Policy>(mine.state, may_store);
     if (mine.line == cache_lines::none) {
-        mine.now = way::at::crowded;
+        mine.now = found_page::at::crowded;
         lines_.give_up_miss(page);
     }
 }
 
 // The pages that leave, as far as they are dirty. One that cannot be written stays.
-WARPBELL_CACHE_CALL(void, class Group)::write_back(const Group& group, way& mine, u64& page) {
-    bool dirty = mine.now == way::at::ours && line_bits::is_dirty(mine.state);
+WARPBELL_CACHE_CALL(void, class Group)::write_back(const Group& group, found_page& mine, u64& page) {
+    bool dirty = mine.now == found_page::at::ours && line_bits::is_dirty(mine.state);
     if (!may_store || group.ballot(dirty) == 0 || mutate::cache_dirty_lost) {
         return;
     }
@@ -110,7 +110,7 @@ WARPBELL_CACHE_CALL(void, class Group)::write_back(const Group& group, way& mine
     }
     lines_.keep(mine.line, written);
     lines_.give_up_miss(page);
-    mine.now = way::at::crowded;
+    mine.now = found_page::at::crowded;
 }
 
 WARPBELL_CACHE_CALL(void, class Group)::zero(const Group& group, u32 filling, u32 line) {
@@ -126,8 +126,8 @@ WARPBELL_CACHE_CALL(void, class Group)::zero(const Group& group, u32 filling, u3
 }
 
 // Gives claimed lines their new pages, and reads those.
-WARPBELL_CACHE_CALL(void, class Group)::fill(const Group& group, way& mine, u64& page) {
-    bool fills = mine.now == way::at::ours;
+WARPBELL_CACHE_CALL(void, class Group)::fill(const Group& group, found_page& mine, u64& page) {
+    bool fills = mine.now == found_page::at::ours;
     u32 filling = group.ballot(fills);
     if (filling == 0) {
         return;
@@ -144,28 +144,29 @@ WARPBELL_CACHE_CALL(void, class Group)::fill(const Group& group, way& mine, u64&
     misses_ += fills ? 1u : 0u;
     detail::one_by_one(group, filling, [&] { lines_.settle(mine.line, read); });
     if (fills) {
-        mine.now = read.ok() || mutate::cache_failure_hidden ? way::at::pinned : way::at::failed;
+        mine.now =
+            read.ok() || mutate::cache_failure_hidden ? found_page::at::pinned : found_page::at::failed;
         mine.answer = read;
     }
 }
 
 // Pages that other warps read. Nothing of this group is on its way by now. A pin keeps a phase that follows
 // `loading` from changing again.
-WARPBELL_CACHE_CALL(void, class Group, class Meanwhile)::await(const Group& group, way& mine, u64 timeout_ns,
-                                                               Meanwhile& meanwhile) {
+WARPBELL_CACHE_CALL(void, class Group, class Meanwhile)::await(const Group& group, found_page& mine,
+                                                               u64 timeout_ns, Meanwhile& meanwhile) {
     const u64 begin_ns = port::clock_ns();
     back_off wait;
-    while (group.ballot(mine.now == way::at::loading) != 0) {
+    while (group.ballot(mine.now == found_page::at::loading) != 0) {
         const bool late = port::clock_ns() - begin_ns > timeout_ns;
-        if (mine.now == way::at::loading) {
+        if (mine.now == found_page::at::loading) {
             const line_phase phase = line_bits::phase_of(lines_.state(mine.line));
             if (phase == line_phase::ready) {
-                mine.now = way::at::pinned;
+                mine.now = found_page::at::pinned;
             } else if (phase != line_phase::loading || late) {
                 const bool failed = phase != line_phase::loading;
                 mine.answer = failed ? lines_.error(mine.line) : status(code::not_submitted);
                 // No error: it was read ahead, in vain; so this lane reads it.
-                mine.now = mine.answer.ok() ? way::at::busy : way::at::failed;
+                mine.now = mine.answer.ok() ? found_page::at::busy : found_page::at::failed;
                 lines_.template unpin_apart<Policy>(mine.line, false);
             }
         }
@@ -178,7 +179,7 @@ WARPBELL_CACHE_CALL(void, class Group, class Meanwhile)::await(const Group& grou
 
 // Pages that are not there, of lanes `away`; or why nothing is sent. From a queue that is lost nothing is
 // read: what it is asked for counts as in use for ever, and would take line after line.
-WARPBELL_CACHE_CALL(status, class Group)::fetch(const Group& group, u32 away, way& mine, u64& page) {
+WARPBELL_CACHE_CALL(status, class Group)::fetch(const Group& group, u32 away, found_page& mine, u64& page) {
     const status refusal = backing::refusal(group, source_);
     if (refusal.ok()) {
         detail::one_by_one(group, away, [&] { claim(mine, page); });
@@ -188,21 +189,16 @@ WARPBELL_CACHE_CALL(status, class Group)::fetch(const Group& group, u32 away, wa
     return refusal;
 }
 
-// The page of a lane that leads all who want it, pinned where it is there.
-WARPBELL_CACHE_MEMBER(auto)::look_up(bool leads, u64 page) -> way {
-    way mine;
+// The page of a lane that leads all who want it, pinned where it is there. `Apart`: by a function of its own,
+// as a miss does it.
+template <class Source, page_access Access, class Policy>
+template <bool Apart>
+WARPBELL_D auto page_cache<Source, Access, Policy>::look_up(bool leads, u64 page) -> found_page {
+    found_page mine;
     if (leads) {
-        note_found(mine, lines_.find_and_pin(page, mine.line));
-        hits_ += mine.now == way::at::pinned ? 1u : 0u;
-    }
-    return mine;
-}
-
-WARPBELL_CACHE_MEMBER(auto)::look_up_apart(bool leads, u64 page) -> way {
-    way mine;
-    if (leads) {
-        note_found(mine, lines_.find_and_pin_apart(page, mine.line));
-        hits_ += mine.now == way::at::pinned ? 1u : 0u;
+        note_found(mine,
+                   Apart ? lines_.find_and_pin_apart(page, mine.line) : lines_.find_and_pin(page, mine.line));
+        hits_ += mine.now == found_page::at::pinned ? 1u : 0u;
     }
     return mine;
 }
@@ -210,33 +206,33 @@ WARPBELL_CACHE_MEMBER(auto)::look_up_apart(bool leads, u64 page) -> way {
 // What becomes of a page that was not there, of the lanes with `open`: it is read, or has failed, or is to be
 // looked up again.
 WARPBELL_CACHE_CALL(void, class Group, class Meanwhile)::resolve(const Group& group, bool& open, u32 same,
-                                                                 u64& page, visit& call,
+                                                                 u64& page, page_call& call,
                                                                  Meanwhile& meanwhile) {
-    way& mine = call.mine;
+    found_page& mine = call.mine;
     bool leads = open && port::lane() == port::lowest(same);
-    bool was_here = mine.now == way::at::pinned;
+    bool was_here = mine.now == found_page::at::pinned;
     u32 misses = misses_;
-    const u32 away = group.ballot(leads && mine.now == way::at::away);
+    const u32 away = group.ballot(leads && mine.now == found_page::at::away);
     if (away != 0) {
         const auto get = [&] { return fetch(group, away, mine, page); };
         const status refusal = port::aside(get, open, leads, was_here, misses);
         if (!refusal.ok()) {
             mine.answer = refusal;
-            mine.now = mine.now == way::at::away ? way::at::failed : mine.now;
+            mine.now = mine.now == found_page::at::away ? found_page::at::failed : mine.now;
         }
     }
-    if (group.ballot(mine.now == way::at::loading) != 0) {
+    if (group.ballot(mine.now == found_page::at::loading) != 0) {
         await(group, mine, call.left_ns, meanwhile);
     }
-    hits_ += leads && !was_here && mine.now == way::at::pinned && misses_ == misses ? 1u : 0u;
+    hits_ += leads && !was_here && mine.now == found_page::at::pinned && misses_ == misses ? 1u : 0u;
 }
 
 // Whether this lane has used its page, which the lowest of `same` has pinned for all of them, or not.
-WARPBELL_CACHE_CALL(bool, class Group, class Use)::serve(const Group& group, bool open, u32 same, bool stores,
-                                                         const way& mine, Use& use) {
+WARPBELL_CACHE_CALL(bool, class Group, class Use)::use_found(const Group& group, bool open, u32 same,
+                                                             bool stores, const found_page& mine, Use& use) {
     // One lane has acquired what the others are about to read.
     group.sync();
-    const u32 found = mine.now == way::at::pinned ? mine.line : cache_lines::none;
+    const u32 found = mine.now == found_page::at::pinned ? mine.line : cache_lines::none;
     const u32 line = group.from(open ? port::lowest(same) : port::lane(), found);
     const bool here = open && line != cache_lines::none;
     if (here) {
@@ -278,21 +274,21 @@ WARPBELL_CACHE_CALL(bool, class Group)::write_line(const Group& group, bool open
 // ---- the calls
 
 // What a lane is answered whose page is not there once the deadline has passed, or that failed.
-WARPBELL_CACHE_MEMBER(status)::answer_of(const way& got) {
-    return got.now == way::at::failed    ? got.answer
-           : got.now == way::at::crowded ? code::no_room
-                                         : code::not_submitted;
+WARPBELL_CACHE_MEMBER(status)::answer_of(const found_page& got) {
+    return got.now == found_page::at::failed    ? got.answer
+           : got.now == found_page::at::crowded ? code::no_room
+                                                : code::not_submitted;
 }
 
 // Of lanes whose page has failed, or that have no time left: what they are answered. The others have still to
 // go on.
-WARPBELL_CACHE_CALL(bool, class Group)::end_failed(const Group& group, bool open, u32 same, visit& call) {
+WARPBELL_CACHE_CALL(bool, class Group)::end_failed(const Group& group, bool open, u32 same, page_call& call) {
     const u32 first = open ? port::lowest(same) : port::lane();
-    way got;
-    got.now = static_cast<typename way::at>(group.from(first, static_cast<u32>(call.mine.now)));
+    found_page got;
+    got.now = static_cast<typename found_page::at>(group.from(first, static_cast<u32>(call.mine.now)));
     got.answer = status::from_bits(group.from(first, static_cast<u32>(call.mine.answer.bits)));
     const bool late = call.left_ns == 0 && !mutate::cache_waits_for_ever;
-    if (open && (late || got.now == way::at::failed)) {
+    if (open && (late || got.now == found_page::at::failed)) {
         call.result = answer_of(got);
         return false;
     }
@@ -302,9 +298,9 @@ WARPBELL_CACHE_CALL(bool, class Group)::end_failed(const Group& group, bool open
 // Gets pages that were not there, of the lanes with `open`, or has them looked up again. True: the page may
 // be pinned now, and if it is not, this is to be called again. False: the call has its result, or had its
 // page.
-WARPBELL_CACHE_REST(bool, class Group, class Meanwhile)::go_on(const Group& group, bool open, u32 same,
-                                                               u64 page, u64 timeout_ns, visit& call,
-                                                               Meanwhile& meanwhile) {
+WARPBELL_CACHE_REST(bool, class Group, class Meanwhile)::get_missing(const Group& group, bool open, u32 same,
+                                                                     u64 page, u64 timeout_ns,
+                                                                     page_call& call, Meanwhile& meanwhile) {
     const u64 total_ns = timeout_ns != 0 ? timeout_ns : lines_.ref().timeout_ns;
     port::keep_in_memory(page);
     if (call.asking == 0) {
@@ -321,7 +317,7 @@ WARPBELL_CACHE_REST(bool, class Group, class Meanwhile)::go_on(const Group& grou
         meanwhile();
         // Who has got something goes on at once.
         still != before ? call.wait.busy() : call.wait.idle();
-        call.mine = look_up_apart(open && port::lane() == port::lowest(same), page);
+        call.mine = look_up<true>(open && port::lane() == port::lowest(same), page);
     }
     call.asking = group.ballot(open);
     resolve(group, open, same, page, call, meanwhile);
@@ -330,17 +326,17 @@ WARPBELL_CACHE_REST(bool, class Group, class Meanwhile)::go_on(const Group& grou
 
 WARPBELL_CACHE_CALL(status, class Group, class Meanwhile)::hold(const Group& group, u64 page, u32& line,
                                                                 u64 timeout_ns, Meanwhile meanwhile) {
-    visit call;
+    page_call call;
     call.result = check(page, false);
     if (!call.result.ok()) {
         return call.result;
     }
-    call.mine = look_up(group.is_leader(), page);
+    call.mine = look_up<false>(group.is_leader(), page);
     while (true) {
         group.sync();
-        line = group.broadcast(call.mine.now == way::at::pinned ? call.mine.line : cache_lines::none);
+        line = group.broadcast(call.mine.now == found_page::at::pinned ? call.mine.line : cache_lines::none);
         if (line != cache_lines::none ||
-            !go_on(group, true, group.mask(), page, timeout_ns, call, meanwhile)) {
+            !get_missing(group, true, group.mask(), page, timeout_ns, call, meanwhile)) {
             return call.result;
         }
     }
@@ -356,7 +352,7 @@ WARPBELL_CACHE_CALL(status, class Group, class Use, class Meanwhile,
                     class... Held)::use_each_holding(const Group& group, optional<u64> page, bool stores,
                                                      Use& use, u64 timeout_ns, Meanwhile& meanwhile,
                                                      Held&... held) {
-    visit call;
+    page_call call;
     call.result = page ? check(*page, stores) : status();
     bool open = page && call.result.ok();
     u64 number = open ? *page : 0;
@@ -366,13 +362,13 @@ WARPBELL_CACHE_CALL(status, class Group, class Use, class Meanwhile,
     }
     // Lanes of one page get it together, or none of them does.
     u32 same = detail::lanes_of_page(group, number, asking);
-    call.mine = look_up(open && port::lane() == port::lowest(same), number);
+    call.mine = look_up<false>(open && port::lane() == port::lowest(same), number);
     while (true) {
-        open = !serve(group, open, same, stores, call.mine, use) && open;
+        open = !use_found(group, open, same, stores, call.mine, use) && open;
         if (group.ballot(open) == 0) {
             return call.result;
         }
-        const auto rest = [&] { return go_on(group, open, same, number, timeout_ns, call, meanwhile); };
+        const auto rest = [&] { return get_missing(group, open, same, number, timeout_ns, call, meanwhile); };
         open = port::aside(rest, same, number, stores, held...);
     }
 }

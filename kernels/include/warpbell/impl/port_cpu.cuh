@@ -198,11 +198,14 @@ WARPBELL_PORT u64 cas_acq_rel_gpu(u64* p, u64 expected, u64 desired) {
 WARPBELL_PORT u64 fetch_add_relaxed_gpu(u64* p, u64 v) { return simt::fetch_add(p, v, simt::order::relaxed); }
 // Relaxed, right after a fence of the caller's: what was before that is seen by whoever reads this.
 WARPBELL_PORT u64 fetch_add_fenced_gpu(u64* p, u64 v) { return simt::fetch_add(p, v, simt::order::fenced); }
+// Sets a word that only grows to `v`, by a read-modify-write after a fence of the caller's: whoever reads
+// this sees what was before that, and what was before the value that it takes the place of.
+WARPBELL_PORT void raise_fenced_gpu(u64* p, u64 v) { simt::replace(p, v, simt::order::fenced); }
 WARPBELL_PORT u64 fetch_add_acq_rel_gpu(u64* p, u64 v) { return simt::fetch_add(p, v, simt::order::acq_rel); }
 WARPBELL_PORT u64 exchange_acquire_gpu(u64* p, u64 v) { return simt::exchange(p, v, simt::order::acquire); }
-WARPBELL_PORT void or_relaxed_gpu(u64* p, u64 bits) { simt::fetch_or(p, bits, simt::order::relaxed); }
-WARPBELL_PORT void add_relaxed_gpu(u32* p, u32 v) { simt::fetch_add(p, v, simt::order::relaxed); }
-WARPBELL_PORT void add_relaxed_gpu(u64* p, u64 v) { simt::fetch_add(p, v, simt::order::relaxed); }
+WARPBELL_PORT void or_relaxed_gpu(u64* p, u64 bits) { simt::bit_or(p, bits); }
+WARPBELL_PORT void add_relaxed_gpu(u32* p, u32 v) { simt::add(p, v); }
+WARPBELL_PORT void add_relaxed_gpu(u64* p, u64 v) { simt::add(p, v); }
 WARPBELL_PORT u32 cas_relaxed_sys(u32* p, u32 expected, u32 desired) {
     return simt::cas(p, expected, desired, simt::order::relaxed, simt::scope::sys);
 }

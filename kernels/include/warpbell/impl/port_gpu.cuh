@@ -310,6 +310,9 @@ WARPBELL_D void add_relaxed_gpu(u32* p, u32 v) {
 WARPBELL_D void add_relaxed_gpu(u64* p, u64 v) {
     asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
+WARPBELL_D void raise_fenced_gpu(u64* p, u64 v) {
+    asm volatile("red.relaxed.gpu.global.max.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
 WARPBELL_D u32 cas_relaxed_sys(u32* p, u32 expected, u32 desired) {
     u32 old;
     asm volatile("atom.relaxed.sys.global.cas.b32 %0, [%1], %2, %3;"

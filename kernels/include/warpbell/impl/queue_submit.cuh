@@ -181,48 +181,62 @@ WARPBELL_D void queue<Mode>::write_entries(u32 first, u32 writers, u32 k, const 
     }
 }
 
+// Waits until all entries before `from` are published. Returns the newest ticket that was seen meanwhile.
+//
+// F3 comes first: what this group has stored, before it passes on what its predecessors have. It passes that
+// on by a read-modify-write, which carries on what they have released; so each of them is acquired by the one
+// that rings, and no fence is between two turns.
+template <sharing Mode> WARPBELL_D u32 queue<Mode>::wait_for_turn(u32 from, u32 until) {
+    u32 ticket = until;
+    if (!mutate::no_fence_turn) {
+        port::fence_gpu();
+    }
+    // Waits for warps only: each holder of an earlier ticket has nothing left but its own stores.
+    u32 published;
+    WARPBELL_NO_UNROLL
+    do {
+        port::pause();
+        published = static_cast<u32>(port::load_relaxed_gpu(&state()->turn));
+        // In the same round trip. An old value only makes us ring where somebody else will, too.
+        port::issued_with_last(true);
+        ticket = static_cast<u32>(port::load_relaxed_gpu(&state()->ticket));
+        port::issued_with_last(false);
+    } while (published != from);
+    return ticket;
+}
+
 // Shared, the leader: makes the entries [begin, end) known to the controller once all before them are.
 template <sharing Mode> WARPBELL_D void queue<Mode>::ring_in_turn(u64 begin, u64 end) {
     u64* turn = &state()->turn;
     // Low halves suffice: what is published and what is reserved are less than a ring apart.
     const u32 from = static_cast<u32>(begin), until = static_cast<u32>(end);
-    u32 ticket = until;
-    bool first = true;
-    // Unless all before us was published when we reserved. Waits for warps only: each holder of an earlier
-    // ticket has nothing left but its own stores.
-    WARPBELL_NO_UNROLL
-    for (u32 published = at_.turn; published != from && !mutate::no_turn;) {
-        first = false;
-        port::pause();
-        published = static_cast<u32>(port::load_relaxed_gpu(turn));
-        // In the same round trip. An old value only makes us ring where somebody else will, too.
-        port::issued_with_last(true);
-        ticket = static_cast<u32>(port::load_relaxed_gpu(&state()->ticket));
-        port::issued_with_last(false);
-    }
+    // Unless all before us was published when we reserved.
+    const bool waits = at_.turn != from && !mutate::no_turn;
+    const u32 ticket = waits ? wait_for_turn(from, until) : until;
     // If somebody holds a later ticket, he has room and will get the turn: he rings for us.
     bool ring = ticket == until || (from ^ until) >> ref_.ring_shift != 0;
     if (mutate::ring_if_first) {
-        ring = first;
+        ring = !waits;
     }
     if (mutate::ring_after_turn) {
         port::store_release_gpu(turn, end);
     }
-    if (ring) {
-        // F1: these entries, and by causality those of predecessors who left the ring to us, before the
-        // doorbell.
-        if (!mutate::no_fence_doorbell) {
-            port::fence_sys();
+    if (!ring) {
+        if (!mutate::ring_after_turn) {
+            port::raise_fenced_gpu(turn, end);
         }
-        ring_sq(0, until);
+        return;
     }
+    // F1: these entries, and those of predecessors who left the ring to us, before the doorbell.
+    if (!mutate::no_fence_doorbell) {
+        port::fence_sys();
+    }
+    ring_sq(0, until);
     if (mutate::ring_after_turn) {
         return;
     }
-    // Ringing, F2: this doorbell before the next holder's; a smaller tail after a larger one is a wrap.
-    // Else F3: a fence and not a release store, as it must also acquire the predecessor's entries, which
-    // are handed on unrung. One fence serves as both.
-    if (!(ring ? mutate::no_fence_after_doorbell : mutate::no_fence_turn)) {
+    // F2: this doorbell before the next holder's; a smaller tail after a larger one is a wrap.
+    if (!mutate::no_fence_after_doorbell) {
         port::fence_gpu();
     }
     port::store_relaxed_gpu(turn, end);

@@ -78,9 +78,10 @@ WARPBELL_D io_token tile_source<volume<Mode, Members, Map, Retry>>::start(const 
 
 } // namespace detail
 
-WARPBELL_STREAM_CALL(, class Group)::tile_stream(const Group& group, const Schedule& schedule, Source& source,
+WARPBELL_STREAM_CALL(, class Group)::tile_stream(const Group& who, const Schedule& schedule, Source& source,
                                                  const span_type& ring, void* shared)
     : schedule_(schedule), source_(source), ring_(ring), shared_(*static_cast<storage*>(shared)) {
+    const auto group = detail::block_or_warp(who);
     if (group.thread_rank() == 0) {
         WARPBELL_NO_UNROLL
         for (u32 i = 0; i < Stages; ++i) {
@@ -159,7 +160,8 @@ WARPBELL_STREAM_CALL(status, class Group)::producer_acquire(const Group&) {
     return status();
 }
 
-WARPBELL_STREAM_CALL(status, class Group)::producer_commit(const Group& group, u64 timeout_ns) {
+WARPBELL_STREAM_CALL(status, class Group)::producer_commit(const Group& who, u64 timeout_ns) {
+    const auto group = detail::block_or_warp(who);
     if (acquired_ == committed_) {
         return code::invalid_field;
     }
@@ -272,7 +274,8 @@ WARPBELL_STREAM_CALL(status, class Group)::await_copy(const Group& group, u32 st
 
 // ---- consuming
 
-WARPBELL_STREAM_CALL(stream_tile, class Group)::consumer_wait(const Group& group, u64 timeout_ns) {
+WARPBELL_STREAM_CALL(stream_tile, class Group)::consumer_wait(const Group& who, u64 timeout_ns) {
+    const auto group = detail::block_or_warp(who);
     if (waited_ == committed_ || waited_ == released_ + Stages) {
         const status why = waited_ == committed_ ? code::invalid_field : code::no_room;
         return stream_tile(warpbell_tile_step(), nullptr, 0, why);
@@ -297,7 +300,8 @@ WARPBELL_STREAM_CALL(status, class Group)::consumer_release(const Group&) {
     return status();
 }
 
-WARPBELL_STREAM_CALL(status, class Group, class Use)::for_each(const Group& group, Use use, u64 timeout_ns) {
+WARPBELL_STREAM_CALL(status, class Group, class Use)::for_each(const Group& who, Use use, u64 timeout_ns) {
+    const auto group = detail::block_or_warp(who);
     status worst;
     WARPBELL_NO_UNROLL
     while (released_ < schedule_.steps()) {
@@ -315,7 +319,8 @@ WARPBELL_STREAM_CALL(status, class Group, class Use)::for_each(const Group& grou
     return worst;
 }
 
-WARPBELL_STREAM_CALL(status, class Group)::detach(const Group& group, u64 timeout_ns) {
+WARPBELL_STREAM_CALL(status, class Group)::detach(const Group& who, u64 timeout_ns) {
+    const auto group = detail::block_or_warp(who);
     take_loads(group, committed_, timeout_ns);
     status worst;
     WARPBELL_NO_UNROLL
