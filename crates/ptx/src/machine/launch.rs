@@ -38,7 +38,7 @@ pub struct Launch<'a> {
     seed: u64,
     weak: bool,
     races: bool,
-    shared_alone: bool,
+    shared_races: bool,
     gpu: Option<&'a Gpu>,
 }
 
@@ -89,7 +89,7 @@ impl<'a> Launch<'a> {
             seed: 0,
             weak: false,
             races: false,
-            shared_alone: false,
+            shared_races: false,
             gpu: None,
         }
     }
@@ -155,10 +155,11 @@ impl<'a> Launch<'a> {
         self
     }
 
-    /// The same in shared memory alone, where compute-sanitizer's racecheck looks.
+    /// The same in shared memory alone, where compute-sanitizer's racecheck looks. With
+    /// [`Launch::races`], whichever comes first, it looks at all memory.
     pub fn shared_races(mut self, races: bool) -> Self {
-        self.shared_alone = races;
-        Launch { races, ..self }
+        self.shared_races = races;
+        self
     }
 
     /// Runs it on this GPU, where other grids may run at the same time.
@@ -179,7 +180,8 @@ impl<'a> Launch<'a> {
         let blocks = self.grid.iter().product();
         let (next, ended) = (AtomicU32::new(0), AtomicU32::new(0));
         let (instructions, found) = (AtomicU64::new(0), OnceLock::new());
-        let workers = if self.weak || self.races { 1 } else { self.workers.min(blocks as usize).max(1) };
+        let workers =
+            if self.weak || self.looks_for_races() { 1 } else { self.workers.min(blocks as usize).max(1) };
         let each = (self.resident as usize).div_ceil(workers);
         let work = |worker: u64| {
             let mut worker = Worker {
@@ -245,9 +247,13 @@ impl<'a> Launch<'a> {
             grid_number: gpu.grid(),
             constant: self.module.loads_constant.then(Constant::default),
             weak: self.weak.then_some(&gpu.weak),
-            races: self.races.then_some(&gpu.races),
-            shared_alone: self.shared_alone,
+            races: self.looks_for_races().then_some(&gpu.races),
+            shared_alone: !self.races,
         })
+    }
+
+    fn looks_for_races(&self) -> bool {
+        self.races || self.shared_races
     }
 }
 
