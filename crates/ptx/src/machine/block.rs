@@ -1,6 +1,6 @@
 //! A block: its lanes, what they share, and whose turn it is.
 
-use rand::RngExt as _;
+use rand::{Rng as _, RngExt as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::barrier::Barrier;
@@ -84,8 +84,7 @@ impl<'a> Block<'a> {
                 continue;
             }
             ran = true;
-            let most = 1 << random.random_range(0..=TURN);
-            let turn = random.random_range(1..=most);
+            let turn = turn(random);
             if self.common.run(&mut self.lanes[at], turn)? == Pause::Waits {
                 self.waits(at)?;
             }
@@ -168,6 +167,13 @@ impl<'a> Block<'a> {
             State::Ended => "ended".to_owned(),
         }
     }
+}
+
+/// Instructions of a turn: any number up to a power of two, each of which is as likely. One draw is enough for both.
+fn turn(random: &mut Xoshiro256PlusPlus) -> u32 {
+    let drawn = random.next_u64();
+    let most = 1 << (drawn as u32 % (TURN + 1));
+    1 + ((drawn >> 32) as u32 & (most - 1))
 }
 
 /// `lanes 0 to 3 and 7` of a mask.

@@ -16,6 +16,9 @@ use super::real::Region;
 use super::weak;
 use crate::{Error, Finding, Module};
 
+/// Instructions after which a worker offers its processor to others: some 50 microseconds. To change threads takes two or so.
+const OFFER: u64 = 4096;
+
 /// Which addresses of the host's memory kernels may touch.
 pub trait Memory: Sync {
     /// The memory that has this address.
@@ -273,6 +276,7 @@ struct Worker<'a> {
 
 impl Worker<'_> {
     fn work(&mut self, stop: impl Fn() -> bool) -> Result<(), Box<Finding>> {
+        let mut offered = 0;
         while !stop() {
             self.fill();
             if self.held.is_empty() {
@@ -289,10 +293,19 @@ impl Worker<'_> {
                 }
             }
             // Kernels poll for what other threads of this machine do.
-            std::thread::yield_now();
+            let ran = self.ran();
+            if ran >= offered + OFFER {
+                offered = ran;
+                std::thread::yield_now();
+            }
         }
         (0..self.held.len()).for_each(|_| self.retire(0));
         Ok(())
+    }
+
+    /// Instructions so far.
+    fn ran(&self) -> u64 {
+        self.instructions + self.held.iter().map(|block| block.common.instructions).sum::<u64>()
     }
 
     fn retire(&mut self, at: usize) {
