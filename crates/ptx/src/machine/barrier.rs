@@ -112,7 +112,7 @@ impl Block<'_> {
             at.counted = true;
             if !at.waits {
                 // It may be the last that others wait for, who see what it stored.
-                lane.state = State::Ready;
+                self.common.goes_on(lane);
                 self.common.meets(&mut lane.late);
             }
         }
@@ -130,7 +130,7 @@ impl Block<'_> {
         let mut opened = Vec::new();
         for lane in &mut self.lanes {
             if matches!(lane.state, State::Barrier(at) if at.number == number && at.counted) {
-                lane.state = State::Ready;
+                self.common.goes_on(lane);
                 self.common.meets(&mut lane.late);
                 opened.push(lane.number);
             }

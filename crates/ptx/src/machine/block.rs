@@ -1,6 +1,6 @@
 //! A block: its lanes, what they share, and whose turn it is.
 
-use rand::RngExt as _;
+use rand::{Rng as _, RngExt as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::barrier::Barrier;
@@ -30,6 +30,8 @@ pub(super) struct Common<'a> {
     pub(super) copies: Copies,
     /// Lanes that ended, by warp.
     pub(super) ended: Vec<u32>,
+    /// Lanes that are ready, by warp: their states, which lie far from each other.
+    pub(super) ready: Vec<u32>,
     pub(super) regions: [Region; REGIONS],
     /// What the block keeps of memory, where that is weak.
     pub(super) weak: weak::Block,
@@ -65,6 +67,7 @@ impl<'a> Block<'a> {
             barriers: [Barrier::default(); 16],
             copies: Copies::new(bytes, run.module.copies_bulk),
             ended: vec![0; threads.div_ceil(32) as usize],
+            ready: (0..threads.div_ceil(32)).map(|warp| lanes_there(threads, warp)).collect(),
             regions: [Region::of_module(run.module.memory()); REGIONS],
             weak: run.weak.map(weak::Gpu::block).unwrap_or_default(),
             instructions: 0,
@@ -79,13 +82,14 @@ impl<'a> Block<'a> {
         let count = self.lanes.len();
         let (first, mut ran) = (random.random_range(0..count), false);
         for at in (first..count).chain(0..first) {
-            self.common.weak_time(&mut self.lanes[at]);
-            if !matches!(self.lanes[at].state, State::Ready) {
+            if self.common.run.weak.is_some() {
+                self.common.weak_time(&mut self.lanes[at]);
+            }
+            if self.common.ready[at / 32] >> (at % 32) & 1 == 0 {
                 continue;
             }
             ran = true;
-            let most = 1 << random.random_range(0..=TURN);
-            let turn = random.random_range(1..=most);
+            let turn = turn(random);
             if self.common.run(&mut self.lanes[at], turn)? == Pause::Waits {
                 self.waits(at)?;
             }
@@ -104,6 +108,7 @@ impl<'a> Block<'a> {
     /// A lane came to where others may be waiting for it.
     fn waits(&mut self, at: usize) -> Result<(), Box<Finding>> {
         let warp = at / 32;
+        self.common.ready[warp] &= !(1 << (at % 32));
         match self.lanes[at].state {
             State::Meets(_) => self.settle(warp, at)?,
             State::Barrier(_) => self.settle_barriers(warp)?,
@@ -170,6 +175,18 @@ impl<'a> Block<'a> {
     }
 }
 
+/// Instructions of a turn: any number up to a power of two, each of which is as likely. One draw is enough for both.
+fn turn(random: &mut Xoshiro256PlusPlus) -> u32 {
+    let drawn = random.next_u64();
+    let most = 1 << (drawn as u32 % (TURN + 1));
+    1 + ((drawn >> 32) as u32 & (most - 1))
+}
+
+/// The lanes that a warp of a block has.
+fn lanes_there(threads: u32, warp: u32) -> u32 {
+    u32::MAX >> (32 - (threads - warp * 32).min(32))
+}
+
 /// `lanes 0 to 3 and 7` of a mask.
 fn lanes_of(mask: u32) -> String {
     let has = |lane: u32| lane < 32 && mask >> lane & 1 == 1;
@@ -189,8 +206,13 @@ fn lanes_of(mask: u32) -> String {
 impl Common<'_> {
     /// Whether all lanes of a warp have ended.
     pub(super) fn warp_ended(&self, warp: usize) -> bool {
-        let there = (self.run.block_threads() - warp as u32 * 32).min(32);
-        self.ended[warp] == u32::MAX >> (32 - there)
+        self.ended[warp] == lanes_there(self.run.block_threads(), warp as u32)
+    }
+
+    /// A lane that waited goes on.
+    pub(super) fn goes_on(&mut self, lane: &mut Lane) {
+        lane.state = State::Ready;
+        self.ready[lane.number as usize / 32] |= 1 << lane.in_warp();
     }
 
     /// Where the instruction is that a lane ran last.

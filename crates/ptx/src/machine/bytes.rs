@@ -29,11 +29,8 @@ impl Room {
     }
 
     pub(super) fn write(&mut self, at: u64, count: u8, value: u64) -> Option<()> {
-        let (at, count) = (usize::try_from(at).ok()?, usize::from(count));
-        let end = at.checked_add(count)?;
-        self.written.get_mut(at..end)?.fill(u8::MAX);
-        self.bytes.get_mut(at..end)?.copy_from_slice(&value.to_le_bytes()[..count]);
-        Some(())
+        write(&mut self.written, at, count, u64::MAX)?;
+        write(&mut self.bytes, at, count, value)
     }
 
     /// Whether any of these bytes was written.
@@ -42,18 +39,33 @@ impl Room {
     }
 }
 
-/// `count` bytes at `at`; nothing where there are not so many.
+/// `count` bytes (1, 2, 4 or 8) at `at`; nothing where there are not so many.
 pub(super) fn read(memory: &[u8], at: u64, count: u8) -> Option<u64> {
     let at = usize::try_from(at).ok()?;
-    let bytes = memory.get(at..at.checked_add(usize::from(count))?)?;
-    let mut value = [0; 8];
-    value[..bytes.len()].copy_from_slice(bytes);
-    Some(u64::from_le_bytes(value))
+    // An arm for each size: copies of a size that the compiler does not know are calls.
+    Some(match *memory.get(at..at.checked_add(usize::from(count))?)? {
+        [a] => u64::from(a),
+        [a, b] => u64::from(u16::from_le_bytes([a, b])),
+        [a, b, c, d] => u64::from(u32::from_le_bytes([a, b, c, d])),
+        [a, b, c, d, e, f, g, h] => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+        _ => return None,
+    })
 }
 
 pub(super) fn write(memory: &mut [u8], at: u64, count: u8, value: u64) -> Option<()> {
     let at = usize::try_from(at).ok()?;
-    let bytes = memory.get_mut(at..at.checked_add(usize::from(count))?)?;
-    bytes.copy_from_slice(&value.to_le_bytes()[..usize::from(count)]);
+    let value = value.to_le_bytes();
+    match memory.get_mut(at..at.checked_add(usize::from(count))?)? {
+        [one] => *one = value[0],
+        two @ [_, _] => two.copy_from_slice(&value[..2]),
+        four @ [_, _, _, _] => four.copy_from_slice(&value[..4]),
+        eight @ [_, _, _, _, _, _, _, _] => eight.copy_from_slice(&value),
+        _ => return None,
+    }
     Some(())
+}
+
+/// Whether an address is a multiple of a size that is a power of two.
+pub(super) fn is_aligned(address: u64, size: u64) -> bool {
+    address & (size - 1) == 0
 }

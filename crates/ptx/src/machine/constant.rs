@@ -1,10 +1,9 @@
 //! Memory that `.nc` loads: nothing of the grid may write it, before or after.
 
-use std::collections::HashMap;
-
 use parking_lot::Mutex;
 
 use super::real::Span;
+use super::words::Words;
 
 /// Which bytes of a word were written by the grid, and which were loaded by `.nc`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,7 +14,7 @@ struct Bytes {
 
 /// What a grid did so far, by word.
 #[derive(Debug, Default)]
-pub(super) struct Constant(Mutex<HashMap<u64, Bytes>>);
+pub(super) struct Constant(Mutex<Words<Bytes>>);
 
 impl Constant {
     /// What is wrong with an access, if something is.

@@ -3,6 +3,7 @@
 use std::sync::atomic::{Ordering, fence};
 
 use super::block::Common;
+use super::bytes::is_aligned;
 use super::lane::{Arrival, Lane, State};
 use super::space::{Place, address, order_of_load, order_of_store};
 use crate::error::{Check, Finding};
@@ -211,7 +212,7 @@ impl Common<'_> {
     /// The address of an access, which is a multiple of all its elements.
     fn whole(&self, lane: &Lane, access: &Access, at: Address) -> Result<u64, Box<Finding>> {
         let (begin, all) = (address(lane, at), u64::from(access.bytes) * u64::from(access.elements));
-        if begin.is_multiple_of(all) {
+        if is_aligned(begin, all) {
             return Ok(begin);
         }
         let what = format!("{all} bytes at {begin:#x}: the address is no multiple of them");

@@ -30,6 +30,8 @@ pub(super) struct Buffer(pub(super) Vec<Late>);
 const HELD: u64 = 1 << 15;
 /// Stores that are held back at a time.
 const STORES: usize = 32;
+/// Draws among all that is late, before those are counted that may go.
+const DRAWS: usize = 4;
 
 /// Stores to the system that are held back on the GPU, unless a fence takes them to memory.
 #[derive(Debug, Default)]
@@ -55,6 +57,15 @@ impl Held {
 
     pub(super) fn has(&self, store: Span) -> bool {
         self.stores.iter().any(|(of, until)| *of == store && self.now < *until)
+    }
+}
+
+impl Late {
+    /// A store is in the host's memory.
+    pub(super) fn reaches_memory(self) {
+        if let Late::Store { to, value, .. } = self {
+            to.store(value, std::sync::atomic::Ordering::Release);
+        }
     }
 }
 
@@ -108,8 +119,17 @@ impl Buffer {
         held: impl Fn(Span) -> bool,
         random: &mut Xoshiro256PlusPlus,
     ) -> Option<usize> {
+        if self.0.is_empty() {
+            return None;
+        }
         let stays = |index: usize| matches!(self.0[index], Late::Store { to, .. } if held(to.span()));
-        let can: Vec<usize> = (0..self.0.len()).filter(|index| self.goes(*index) && !stays(*index)).collect();
+        let can = |index: &usize| self.goes(*index) && !stays(*index);
+        // Most may go. Drawn until one does, each of those is as likely as in a draw among them alone.
+        let mut draws = (0..DRAWS).map(|_| random.random_range(0..self.0.len()));
+        if let Some(drawn) = draws.find(can) {
+            return Some(drawn);
+        }
+        let can: Vec<usize> = (0..self.0.len()).filter(can).collect();
         (!can.is_empty()).then(|| can[random.random_range(0..can.len())])
     }
 }

@@ -16,6 +16,9 @@ use super::real::Region;
 use super::weak;
 use crate::{Error, Finding, Module};
 
+/// Instructions after which a worker offers its processor to others: some 50 microseconds. To change threads takes two or so.
+const OFFER: u64 = 4096;
+
 /// Which addresses of the host's memory kernels may touch.
 pub trait Memory: Sync {
     /// The memory that has this address.
@@ -38,7 +41,7 @@ pub struct Launch<'a> {
     seed: u64,
     weak: bool,
     races: bool,
-    shared_alone: bool,
+    shared_races: bool,
     gpu: Option<&'a Gpu>,
 }
 
@@ -89,7 +92,7 @@ impl<'a> Launch<'a> {
             seed: 0,
             weak: false,
             races: false,
-            shared_alone: false,
+            shared_races: false,
             gpu: None,
         }
     }
@@ -155,10 +158,11 @@ impl<'a> Launch<'a> {
         self
     }
 
-    /// The same in shared memory alone, where compute-sanitizer's racecheck looks.
+    /// The same in shared memory alone, where compute-sanitizer's racecheck looks. With
+    /// [`Launch::races`], whichever comes first, it looks at all memory.
     pub fn shared_races(mut self, races: bool) -> Self {
-        self.shared_alone = races;
-        Launch { races, ..self }
+        self.shared_races = races;
+        self
     }
 
     /// Runs it on this GPU, where other grids may run at the same time.
@@ -179,7 +183,8 @@ impl<'a> Launch<'a> {
         let blocks = self.grid.iter().product();
         let (next, ended) = (AtomicU32::new(0), AtomicU32::new(0));
         let (instructions, found) = (AtomicU64::new(0), OnceLock::new());
-        let workers = if self.weak || self.races { 1 } else { self.workers.min(blocks as usize).max(1) };
+        let workers =
+            if self.weak || self.looks_for_races() { 1 } else { self.workers.min(blocks as usize).max(1) };
         let each = (self.resident as usize).div_ceil(workers);
         let work = |worker: u64| {
             let mut worker = Worker {
@@ -245,9 +250,13 @@ impl<'a> Launch<'a> {
             grid_number: gpu.grid(),
             constant: self.module.loads_constant.then(Constant::default),
             weak: self.weak.then_some(&gpu.weak),
-            races: self.races.then_some(&gpu.races),
-            shared_alone: self.shared_alone,
+            races: self.looks_for_races().then_some(&gpu.races),
+            shared_alone: !self.races,
         })
+    }
+
+    fn looks_for_races(&self) -> bool {
+        self.races || self.shared_races
     }
 }
 
@@ -267,6 +276,7 @@ struct Worker<'a> {
 
 impl Worker<'_> {
     fn work(&mut self, stop: impl Fn() -> bool) -> Result<(), Box<Finding>> {
+        let mut offered = 0;
         while !stop() {
             self.fill();
             if self.held.is_empty() {
@@ -283,10 +293,19 @@ impl Worker<'_> {
                 }
             }
             // Kernels poll for what other threads of this machine do.
-            std::thread::yield_now();
+            let ran = self.ran();
+            if ran >= offered + OFFER {
+                offered = ran;
+                std::thread::yield_now();
+            }
         }
         (0..self.held.len()).for_each(|_| self.retire(0));
         Ok(())
+    }
+
+    /// Instructions so far.
+    fn ran(&self) -> u64 {
+        self.instructions + self.held.iter().map(|block| block.common.instructions).sum::<u64>()
     }
 
     fn retire(&mut self, at: usize) {

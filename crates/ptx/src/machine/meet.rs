@@ -23,6 +23,9 @@ impl Block<'_> {
         let range = self.warp(warp);
         let begin = range.start;
         let State::Meets(arrival) = self.lanes[at].state else { return Ok(()) };
+        if arrival.mask & self.common.ready[warp] != 0 {
+            return Ok(());
+        }
         let met = match settle(&mut self.lanes[range], at - begin) {
             Ok(met) => met,
             Err((lane, from)) => {
@@ -33,6 +36,7 @@ impl Block<'_> {
                 return Err(self.common.found(&self.lanes[begin + lane], Check::Mask, what));
             }
         };
+        lanes(met).for_each(|lane| self.common.goes_on(&mut self.lanes[begin + lane]));
         if met != 0 && arrival.meeting == Meeting::Wait {
             let lanes = lanes(met).map(|lane| begin + lane);
             lanes.clone().for_each(|lane| self.common.meets(&mut self.lanes[lane].late));
@@ -42,8 +46,8 @@ impl Block<'_> {
     }
 }
 
-/// Lets the lanes go on that met, if all are there that `warp`'s lane `at` waits for: those of its mask that the warp has
-/// and that have not ended. Says which; none where some are missing. An error is a lane whose `shfl` takes from one that
+/// Gives the lanes their results that met, if all are there that `warp`'s lane `at` waits for: those of its mask that the warp
+/// has and that have not ended. Says which; none where some are missing. An error is a lane whose `shfl` takes from one that
 /// does not take part, and that one.
 fn settle(warp: &mut [Lane], at: usize) -> Result<u32, (usize, usize)> {
     let State::Meets(own) = warp[at].state else { return Ok(0) };
@@ -62,7 +66,6 @@ fn settle(warp: &mut [Lane], at: usize) -> Result<u32, (usize, usize)> {
         let State::Meets(arrival) = warp[lane].state else { continue };
         let (result, also) = result(&arrival, met, lane, &values)?;
         let one = &mut warp[lane];
-        one.state = State::Ready;
         if let Some(to) = arrival.to {
             one.set(to, result);
         }
@@ -77,6 +80,11 @@ fn lanes(mask: u32) -> impl Iterator<Item = usize> + Clone {
     (0..32).filter(move |lane| mask >> lane & 1 == 1)
 }
 
+/// The lanes of `mask` of which something is true.
+fn set(mask: u32, which: impl Fn(usize) -> bool) -> u64 {
+    lanes(mask).filter(|lane| which(*lane)).fold(0, |set, lane| set | 1 << lane)
+}
+
 /// What a lane gets, of what the lanes of `mask` gave.
 fn result(
     arrival: &Arrival,
@@ -85,20 +93,18 @@ fn result(
     values: &[[u64; 3]; 32],
 ) -> Result<(u64, u64), (usize, usize)> {
     let first = |lane: usize| values[lane][0];
-    let set = |which: &dyn Fn(usize) -> bool| {
-        lanes(mask).filter(|lane| which(*lane)).fold(0_u64, |set, lane| set | 1 << lane)
-    };
-    let truths = set(&|lane| first(lane) != 0);
+    let truths = || set(mask, |lane| first(lane) != 0);
+    let same = || set(mask, |other| first(other) == first(lane));
     let all = u64::from(mask);
     Ok(match arrival.meeting {
         Meeting::Wait => (0, 0),
-        Meeting::Ballot => (truths, 0),
-        Meeting::Any => (u64::from(truths != 0), 0),
-        Meeting::All => (u64::from(truths == all), 0),
-        Meeting::Uniform => (u64::from(truths == all || truths == 0), 0),
-        Meeting::MatchAny => (set(&|other| first(other) == first(lane)), 0),
+        Meeting::Ballot => (truths(), 0),
+        Meeting::Any => (u64::from(truths() != 0), 0),
+        Meeting::All => (u64::from(truths() == all), 0),
+        Meeting::Uniform => (u64::from([all, 0].contains(&truths())), 0),
+        Meeting::MatchAny => (same(), 0),
         Meeting::MatchAll => {
-            let same = set(&|other| first(other) == first(lane)) == all;
+            let same = same() == all;
             (if same { all } else { 0 }, u64::from(same))
         }
         Meeting::Shuffle(how) => shuffled(how, mask, lane, values).map_err(|from| (lane, from))?,

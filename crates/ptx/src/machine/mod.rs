@@ -20,6 +20,7 @@ mod space;
 mod watch;
 mod weak;
 mod weakly;
+mod words;
 
 pub use gpu::Gpu;
 pub use launch::{Launch, Memory, Ran};

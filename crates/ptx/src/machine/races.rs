@@ -11,8 +11,8 @@
 //! place counts as having waited for those before it there.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 
+use super::words::Words;
 use crate::program::{Order, Scope};
 use crate::text::Place;
 
@@ -132,35 +132,15 @@ struct Thread {
     copies: u32,
 }
 
-#[derive(Debug, Default)]
-struct Mix(u64);
-
-impl Hasher for Mix {
-    fn finish(&self) -> u64 {
-        self.0 ^ self.0 >> 32
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        self.0 = (self.0.rotate_left(5) ^ value).wrapping_mul(0x517c_c1b7_2722_0a95);
-    }
-}
-
-/// Words by their addresses.
-type Words = HashMap<u64, Location, BuildHasherDefault<Mix>>;
-
 /// All threads of a GPU, and the words that they access.
 #[derive(Debug, Default)]
 pub(super) struct Races {
     threads: Vec<Thread>,
     /// First threads and sizes of blocks that ended.
     free: Vec<(u32, u32)>,
-    words: Words,
+    words: Words<Location>,
     /// Of shared memory, by block.
-    shared: HashMap<u64, Words>,
+    shared: Words<Words<Location>>,
     host: Clock,
     /// What fences of one order have passed on.
     consistent: Clock,
@@ -386,8 +366,8 @@ impl Races {
 }
 
 fn location<'a>(
-    words: &'a mut Words,
-    shared: &'a mut HashMap<u64, Words>,
+    words: &'a mut Words<Location>,
+    shared: &'a mut Words<Words<Location>>,
     (block, at): Key,
 ) -> &'a mut Location {
     let words = if block == 0 { words } else { shared.entry(block).or_default() };

@@ -9,6 +9,7 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
+use super::bytes::is_aligned;
 use crate::program::Word;
 
 /// Memory that a kernel may touch, from `begin` to `end`. That it stays until the run ends is its giver's promise.
@@ -159,7 +160,7 @@ macro_rules! sized {
 impl Real {
     /// `bytes` (1, 2, 4 or 8) at an address of the region; nothing where it does not have them all, aligned.
     pub(super) fn new(region: &Region, address: u64, bytes: u8) -> Option<Real> {
-        let fits = matches!(bytes, 1 | 2 | 4 | 8) && address.is_multiple_of(u64::from(bytes));
+        let fits = matches!(bytes, 1 | 2 | 4 | 8) && is_aligned(address, bytes.into());
         (fits && region.has(address, u64::from(bytes))).then_some(Real(Span { address, bytes }))
     }
 

@@ -33,9 +33,9 @@ impl Common<'_> {
             Space::Generic => generic(address),
             space => (space, address),
         };
-        let bytes = u64::from(access.bytes);
-        if !address.is_multiple_of(bytes) {
-            let what = format!("{bytes} bytes at {address:#x}: the address is no multiple of them");
+        let size = u64::from(access.bytes);
+        if !bytes::is_aligned(address, size) {
+            let what = format!("{size} bytes at {address:#x}: the address is no multiple of them");
             return Err(self.found(lane, Check::Alignment, what));
         }
         let limit = match space {
@@ -44,8 +44,8 @@ impl Common<'_> {
             Space::Local => lane.local.len(),
             Space::Param => lane.parameters.len(),
         } as u64;
-        if at.checked_add(bytes).is_none_or(|end| end > limit) {
-            let what = format!("{bytes} bytes at {at:#x} of {space} memory, which has {limit}");
+        if at.checked_add(size).is_none_or(|end| end > limit) {
+            let what = format!("{size} bytes at {at:#x} of {space} memory, which has {limit}");
             return Err(self.found(lane, Check::Bounds, what));
         }
         let place = match space {

@@ -9,8 +9,6 @@
 //! A strong load whose scope leaves out who wrote the word last may see what was kept, as a weak one may.
 //! Loads are not later than what follows them: load buffering is allowed by PTX, and not shown.
 
-use std::collections::HashMap;
-
 use parking_lot::Mutex;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -19,6 +17,7 @@ use super::late::{Buffer, Held, Late};
 use super::past::{Looked, Past};
 use super::polls::Polls;
 use super::real::{Real, Region, Span};
+use super::words::Words;
 use crate::program::{Access, Order, Scope};
 
 /// Late stores that a place holds, at most.
@@ -38,7 +37,7 @@ pub(super) struct Gpu(pub(super) Mutex<State>);
 pub(super) struct State {
     pub(super) late: Buffer,
     /// When a block last wrote a word.
-    written: HashMap<u64, u64>,
+    written: Words<u64>,
     past: Past,
     now: u64,
     /// When somebody last acquired what other devices wrote.
@@ -55,7 +54,7 @@ pub(super) struct State {
 #[derive(Debug, Default)]
 pub(super) struct Block {
     pub(super) late: Buffer,
-    words: HashMap<u64, (u64, u64)>,
+    words: Words<(u64, u64)>,
     looked: Looked,
 }
 
@@ -63,7 +62,7 @@ impl Gpu {
     pub(super) fn new() -> Gpu {
         Gpu(Mutex::new(State {
             late: Buffer::default(),
-            written: HashMap::new(),
+            written: Words::default(),
             past: Past::default(),
             now: 1,
             acquired: 0,
@@ -97,19 +96,16 @@ impl Gpu {
     /// A grid ended: all that is late reaches the host's memory.
     pub(super) fn end(&self) {
         let mut state = self.0.lock();
-        while !state.late.0.is_empty() {
-            state.reach_memory(0);
-        }
+        let count = state.late.0.len();
+        state.first_reach_memory(count);
         state.grids -= 1;
     }
 }
 
 impl State {
-    /// One that is late on this GPU reaches the host's memory.
-    fn reach_memory(&mut self, index: usize) {
-        if let Late::Store { to, value, .. } = self.late.0.remove(index) {
-            to.store(value, std::sync::atomic::Ordering::Release);
-        }
+    /// The first ones that are late on this GPU reach the host's memory.
+    fn first_reach_memory(&mut self, count: usize) {
+        self.late.0.drain(..count).for_each(Late::reaches_memory);
     }
 
     /// What the GPU as a whole sees.
@@ -122,6 +118,17 @@ impl Block {
     /// One that is late in this block becomes late on the GPU.
     fn reach_gpu(&mut self, index: usize, gpu: &mut State) {
         let late = self.late.0.remove(index);
+        self.reaches_gpu(late, gpu);
+    }
+
+    /// The first ones that are late in this block do.
+    fn first_reach_gpu(&mut self, count: usize, gpu: &mut State) {
+        let mut late = std::mem::take(&mut self.late.0);
+        late.drain(..count).for_each(|late| self.reaches_gpu(late, gpu));
+        self.late.0 = late;
+    }
+
+    fn reaches_gpu(&mut self, late: Late, gpu: &mut State) {
         match late {
             Late::Store { to, value, released, .. } => {
                 let word = to.span().word();
@@ -140,8 +147,16 @@ impl Block {
     }
 
     /// One that is late in a lane becomes late in its block.
-    pub(super) fn take(&mut self, lane: &mut Buffer, index: usize) {
-        let late = lane.0.remove(index);
+    fn take(&mut self, lane: &mut Buffer, index: usize) {
+        self.takes(lane.0.remove(index));
+    }
+
+    /// The first ones that are late in a lane do.
+    pub(super) fn take_first(&mut self, lane: &mut Buffer, count: usize) {
+        lane.0.drain(..count).for_each(|late| self.takes(late));
+    }
+
+    fn takes(&mut self, late: Late) {
         if !matches!(late, Late::Marker { scope: Scope::Cta, .. }) {
             self.late.0.push(late);
         }
@@ -175,21 +190,26 @@ pub(super) struct Path<'a> {
 impl Path<'_> {
     /// Some of what is late goes on; all that a place has no room for does.
     pub(super) fn drain(&mut self) {
-        while self.lane.0.len() > MOST || self.chance(self.gpu.rates[0]) {
+        while self.goes_on(self.lane.0.len(), 0) {
             let Some(index) = self.lane.choose(&mut self.gpu.random) else { break };
             self.block.take(self.lane, index);
         }
-        while self.block.late.0.len() > MOST || self.chance(self.gpu.rates[1]) {
+        while self.goes_on(self.block.late.0.len(), 1) {
             let Some(index) = self.block.late.choose(&mut self.gpu.random) else { break };
             self.block.reach_gpu(index, self.gpu);
         }
         self.gpu.held.step();
-        while self.gpu.late.0.len() > MOST || self.chance(self.gpu.rates[2]) {
+        while self.goes_on(self.gpu.late.0.len(), 2) {
             let State { late, random, held, .. } = &mut *self.gpu;
             let is_full = late.0.len() >= FULL;
             let Some(index) = late.choose_but(|at| held.has(at) && !is_full, random) else { break };
-            self.gpu.reach_memory(index);
+            late.0.remove(index).reaches_memory();
         }
+    }
+
+    /// Whether one of so many that are late at a place goes on.
+    fn goes_on(&mut self, count: usize, place: usize) -> bool {
+        count > MOST || (count > 0 && self.chance(self.gpu.rates[place]))
     }
 
     /// Once in `of` times.
@@ -199,28 +219,20 @@ impl Path<'_> {
 
     /// All that is ahead of what comes next is seen in this scope.
     pub(super) fn flush(&mut self, scope: Scope) {
-        while !self.lane.0.is_empty() {
-            self.block.take(self.lane, 0);
+        self.block.take_first(self.lane, self.lane.0.len());
+        if scope >= Scope::Gpu {
+            self.block.first_reach_gpu(self.block.late.0.len(), self.gpu);
         }
-        while scope >= Scope::Gpu && !self.block.late.0.is_empty() {
-            self.block.reach_gpu(0, self.gpu);
-        }
-        while scope == Scope::System && !self.gpu.late.0.is_empty() {
-            self.gpu.reach_memory(0);
+        if scope == Scope::System {
+            self.gpu.first_reach_memory(self.gpu.late.0.len());
         }
     }
 
     /// What is ahead of the lane's own last marker is seen in its scope, and what is behind it stays where it is.
     fn flush_marked(&mut self) {
-        for _ in 0..self.lane.marked(self.owner) {
-            self.block.take(self.lane, 0);
-        }
-        for _ in 0..self.block.late.marked(self.owner) {
-            self.block.reach_gpu(0, self.gpu);
-        }
-        for _ in 0..self.gpu.late.marked(self.owner) {
-            self.gpu.reach_memory(0);
-        }
+        self.block.take_first(self.lane, self.lane.marked(self.owner));
+        self.block.first_reach_gpu(self.block.late.marked(self.owner), self.gpu);
+        self.gpu.first_reach_memory(self.gpu.late.marked(self.owner));
     }
 
     /// The widest scope that a marker of the lane's own keeps.

@@ -94,9 +94,7 @@ impl Common<'_> {
 
     /// Lanes that met at a barrier see what the others stored before it.
     pub(super) fn meets(&mut self, late: &mut Buffer) {
-        while !late.0.is_empty() {
-            self.weak.take(late, 0);
-        }
+        self.weak.take_first(late, late.0.len());
     }
 
     /// While nobody stores, what is late goes on, too.

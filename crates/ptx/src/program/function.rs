@@ -8,7 +8,7 @@ use super::decode::instruction;
 use super::names::{Declared, Named, Names};
 use super::op::{Arguments, FIRST, Function, LOCAL, Op, PARAMETERS, Reg, Step, Two};
 use super::opcode::{Opcode, Opcodes};
-use super::unset;
+use super::{slots, unset};
 use crate::Error;
 use crate::text::{self, Instruction, Item, Operand, Place, Space, Type, Variable};
 
@@ -45,6 +45,7 @@ pub(crate) fn decode<'a>(
     body.labels = labels(items);
     body.number(items)?;
     unset::mark(&mut body.function, &body.declared);
+    slots::share(&mut body.function);
     Ok(body.function)
 }
 

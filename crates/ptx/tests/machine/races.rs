@@ -15,9 +15,14 @@ fn races_of_shared_memory_alone_are_looked_for_where_that_is_asked_for() {
         let module = module(".shared .align 8 .b8 room[8];", &format!("{both}\n{store}")).unwrap();
         let words = Words::of(&[0]);
         let launch = Launch::new(&module, "k").block([2, 1, 1]).arguments(&words.address(0).to_le_bytes());
-        assert!(launch.clone().races(true).run(&words, &false.into()).is_err(), "{of}");
-        let found = launch.shared_races(true).run(&words, &false.into());
-        assert_eq!(found.is_err(), of == "shared", "{of}: {found:?}");
+        let finds = |launch: Launch<'_>| launch.run(&words, &false.into()).is_err();
+        assert!(finds(launch.clone().races(true)), "{of}");
+        assert_eq!(finds(launch.clone().shared_races(true)), of == "shared", "{of}");
+        // Neither undoes the other, whichever is said first.
+        assert!(finds(launch.clone().shared_races(true).races(true)), "{of}");
+        assert!(finds(launch.clone().races(true).shared_races(true)), "{of}");
+        assert!(finds(launch.clone().races(true).shared_races(false)), "{of}");
+        assert_eq!(finds(launch.shared_races(true).races(false)), of == "shared", "{of}");
     }
 }
 
