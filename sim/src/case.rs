@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use warpbell::{AttachOptions, DataPlacement, ForeignMemory, OpenOptions, RingPlacement, Sharing, Target};
+use warpbell_base::{SplitMix64, mix64};
 use warpbell_driver::DoorbellBuffer;
 use warpbell_hw::{Nsid, Window};
 use warpbell_kernels::abi;
@@ -235,26 +236,18 @@ pub fn seeds(default: u64) -> impl Iterator<Item = u64> {
     1..=count.unwrap_or(default)
 }
 
-/// Number `index` of the stream `seed`, as kernels draw it.
-pub fn splitmix64(state: u64) -> u64 {
-    let state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    state ^ (state >> 31)
-}
-
 /// A small generator for choices of the simulation itself.
 #[derive(Clone, Debug)]
-pub struct Draw(u64);
+pub struct Draw(SplitMix64);
 
 impl Draw {
     /// The stream `seed`.
     pub fn new(seed: u64) -> Draw {
-        Draw(splitmix64(seed ^ 0x5eed))
+        Draw(SplitMix64::from_state(mix64(seed ^ 0x5eed)))
     }
 
     /// A number below `limit`.
     pub fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        splitmix64(self.0) % limit
+        self.0.next_u64() % limit
     }
 }

@@ -16,11 +16,12 @@ use rustix::time::{ClockId, clock_gettime};
 use warpbell::{
     AttachOptions, Attachment, CompileOptions, FileTable, Launch, OpenOptions, Program, Ssd, Target,
 };
+use warpbell_base::SplitMix64;
 use warpbell_files::{Extent, FileMap};
 use warpbell_kernels::abi::{BufferRef, FileRef, NamespaceRef};
 use warpbell_kernels::cpu::State;
 use warpbell_softctl::SoftDevice;
-use warpbell_workload::{SplitMix64, median, median_interval};
+use warpbell_workload::{median, median_interval};
 use zerocopy::{Immutable, IntoBytes};
 
 /// Each lane reads 4 KiB again and again: at its offsets of the list, or at its blocks.

@@ -8,7 +8,7 @@ use warpbell_hw::Nsid;
 
 use crate::{Error, Ssd, SsdSource};
 
-warpbell_hw::options! {
+warpbell_base::options! {
     /// Where a file is looked for.
     #[derive(Clone, Debug, Default)]
     pub struct FileOptions {

@@ -8,7 +8,7 @@ use zerocopy::IntoBytes;
 
 use crate::{Error, FileTable, KernelMemory, OpenTarget};
 
-warpbell_hw::options! {
+warpbell_base::options! {
     /// What kind of cache to make.
     #[derive(Clone, Debug)]
     pub struct PageCacheSpec {

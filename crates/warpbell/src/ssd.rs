@@ -24,7 +24,7 @@ use crate::{
     RingPlacement, SsdEvent, offered,
 };
 
-warpbell_hw::options! {
+warpbell_base::options! {
     /// How to open an SSD.
     #[derive(Clone, Debug, Default)]
     pub struct OpenOptions {

@@ -75,7 +75,7 @@ impl Tile {
     }
 }
 
-warpbell_hw::options! {
+warpbell_base::options! {
     /// What a schedule is made for.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct TileSpec {

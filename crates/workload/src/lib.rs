@@ -76,7 +76,6 @@ pub use points::{
     unlike, unlike_experiments,
 };
 pub use queues::{QueueReport, SsdReport};
-pub use random::SplitMix64;
 pub use recovery::{EventReport, RecoveryReport, Trouble};
 pub use result::{
     BENCH_SCHEMA, BenchReport, Costs, CostsPerIo, DeviceReport, Failure, Mismatch, PathReport, Run, Skipped,

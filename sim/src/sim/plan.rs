@@ -6,6 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use warpbell::{OpenOptions, RingPlacement, Sharing};
+use warpbell_base::mix64;
 use warpbell_driver::DoorbellBuffer;
 use warpbell_nvme::command::QueuePriority;
 use warpbell_softctl::{
@@ -13,7 +14,7 @@ use warpbell_softctl::{
 };
 
 use super::kernel::{self, MOST_BLOCKS, Op};
-use crate::case::{Draw, Schedule, splitmix64};
+use crate::case::{Draw, Schedule};
 use crate::sim::faults::{Fault, Kinds};
 
 macro_rules! settings {
@@ -389,7 +390,7 @@ impl Plan {
         if proof {
             return op;
         }
-        let stray = splitmix64(id ^ self.seed.rotate_left(9));
+        let stray = mix64(id ^ self.seed.rotate_left(9));
         if self.stray != 0 && op.opcode != kernel::FLUSH && stray.is_multiple_of(self.stray) {
             op.lba = self.blocks + MOST_BLOCKS as u64 - u64::from(op.blocks) + 1 + stray % 7;
         }
@@ -415,7 +416,7 @@ impl Plan {
     }
 
     fn mixed(&self, id: u64, who: u64) -> Op {
-        let mut draw = Draw::new(self.seed ^ splitmix64(id ^ who << 56));
+        let mut draw = Draw::new(self.seed ^ mix64(id ^ who << 56));
         let kind = draw.below(16);
         let opcode = match kind {
             kind if kind < self.reads => kernel::READ,

@@ -49,7 +49,7 @@ fn runs(keys: &[u64]) -> u64 {
 }
 
 fn value(key: u64) -> u64 {
-    warpbell_sim::splitmix64(key)
+    warpbell_base::mix64(key)
 }
 
 /// What each lane makes of its values.

@@ -29,7 +29,7 @@ struct AheadArgs {
 }
 
 fn word(index: u64) -> u32 {
-    warpbell_sim::splitmix64(index) as u32
+    warpbell_base::mix64(index) as u32
 }
 
 #[test]

@@ -7,7 +7,7 @@ use warpbell_nvme::status::Status;
 
 use crate::{RetryPolicy, SpuriousCompletion};
 
-warpbell_hw::options! {
+warpbell_base::options! {
     /// How to drive an I/O queue.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct IoQueueOptions {

@@ -25,7 +25,7 @@ use crate::{
     OpenTarget, OrderPolicy, QueueCounters, Recovery, Regions, Sharing, Target, TraceSpec,
 };
 
-warpbell_hw::options! {
+warpbell_base::options! {
     /// What to attach.
     #[derive(Clone, Debug)]
     pub struct AttachOptions {

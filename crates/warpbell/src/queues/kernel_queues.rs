@@ -30,7 +30,7 @@ impl Sharing {
     }
 }
 
-warpbell_hw::options! {
+warpbell_base::options! {
     /// What the queues of one launch have in common.
     #[derive(Clone, Copy, Debug)]
     pub struct KernelQueuesSpec {

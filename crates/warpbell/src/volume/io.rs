@@ -12,7 +12,7 @@ use super::{Volume, VolumeBuffer, VolumeLeft, VolumePart, VolumePiece};
 use crate::{Error, IoOp, Ssd};
 use lane::{Ended, Lane, Used};
 
-warpbell_hw::options! {
+warpbell_base::options! {
     /// How the host drives its queues of a volume.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct VolumeIoSpec {

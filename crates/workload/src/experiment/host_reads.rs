@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use warpbell::{Buffer, DataPointers, HostQueue, HostQueueSpec, Ssd, describe_status};
+use warpbell_base::SplitMix64;
 use warpbell_driver::{IoQueueOptions, Outcome};
 use warpbell_nvme::command::{self, QueuePriority};
 
@@ -10,7 +11,6 @@ use super::{Figures, Lab, figures_of_ios};
 use crate::cpu;
 use crate::error::RunError;
 use crate::latency::LatencyHistogram;
-use crate::random::SplitMix64;
 use crate::size::ByteSize;
 use crate::stopwatch::Stopwatch;
 

@@ -31,7 +31,7 @@ const ALL_DOORBELLS: u64 = 2 * 65536;
 /// The longest shadow page. With a stride above 128 bytes it has no room for the highest of all queue identifiers.
 const MOST_SHADOW: u64 = 16 << 20;
 
-warpbell_hw::options! {
+warpbell_base::options! {
     /// How to reach a controller behind a socket.
     #[derive(Clone, Debug)]
     pub struct UserOptions {
