@@ -90,13 +90,13 @@ fn axis(text: &str) {
 fn fault_plan(text: &str) {
     let Some(plan) = told(FaultPlan::from_toml(text)) else { return };
     assert!(told(plan.validate()).is_some(), "{text:?}: accepted, and not valid");
-    open(SoftConfig { faults: plan, ..small() });
+    open(small().faults(plan));
 }
 
 fn profile(text: &str) {
     let Some(profile) = told(Profile::from_toml(text)) else { return };
     assert!(told(profile.validate()).is_some(), "{text:?}: accepted, and not valid");
-    open(SoftConfig { profile: Some(profile), ..small() });
+    open(small().profile(Some(profile)));
 }
 
 /// Settings of the soft controller. Other files are none of the fuzzer's business.
@@ -127,7 +127,7 @@ fn replay(text: &str) {
 }
 
 fn small() -> SoftConfig {
-    SoftConfig { namespaces: vec![NamespaceConfig::memory(64 << 10, 512)], ..SoftConfig::default() }
+    SoftConfig::new().namespaces(vec![NamespaceConfig::memory(64 << 10, 512)])
 }
 
 /// What passed all checks can be opened, and does something.

@@ -180,19 +180,17 @@ impl Case {
     /// The controller for it.
     pub fn soft_config(&self) -> SoftConfig {
         let bytes = self.blocks() * u64::from(self.block_size);
-        SoftConfig {
-            namespaces: vec![NamespaceConfig::memory(bytes, self.block_size)],
-            sgl: self.sgl,
-            stride: self.stride,
-            wide_cids: self.wide,
-            doorbell_buffer: if self.dbbuf { DoorbellBufferMode::On } else { DoorbellBufferMode::Off },
-            order: match self.shuffle {
+        SoftConfig::new()
+            .namespaces(vec![NamespaceConfig::memory(bytes, self.block_size)])
+            .sgl(self.sgl)
+            .stride(self.stride)
+            .wide_cids(self.wide)
+            .doorbell_buffer(if self.dbbuf { DoorbellBufferMode::On } else { DoorbellBufferMode::Off })
+            .order(match self.shuffle {
                 0 => CompletionOrder::Immediate,
                 window => CompletionOrder::Shuffled { window },
-            },
-            seed: self.seed,
-            ..SoftConfig::default()
-        }
+            })
+            .seed(self.seed)
     }
 
     /// How the device is opened for it.

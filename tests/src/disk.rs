@@ -27,19 +27,14 @@ impl Disk {
 
     /// With this one fault.
     pub fn failing(self, action: FaultAction, selector: Selector) -> Disk {
-        Disk {
-            faults: FaultPlan { faults: vec![Fault { action, selector }], ..FaultPlan::default() },
-            ..self
-        }
+        Disk { faults: FaultPlan::new().faults(vec![Fault::new(action, selector)]), ..self }
     }
 
     /// Its controller.
     pub fn config(&self) -> SoftConfig {
-        SoftConfig {
-            namespaces: vec![NamespaceConfig::memory(self.bytes, self.block)],
-            sgl: self.sgl,
-            faults: self.faults.clone(),
-            ..SoftConfig::default()
-        }
+        SoftConfig::new()
+            .namespaces(vec![NamespaceConfig::memory(self.bytes, self.block)])
+            .sgl(self.sgl)
+            .faults(self.faults.clone())
     }
 }

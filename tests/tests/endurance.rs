@@ -50,7 +50,7 @@ const DROPS: &str = r#"
 "#;
 
 fn open(plan: &str) -> Ssd {
-    let faults = FaultPlan { seed: 7, ..FaultPlan::from_toml(plan).expect("a plan") };
+    let faults = FaultPlan::from_toml(plan).expect("a plan").seed(7);
     // Short, so that many queues are replaced.
     let recovery = RecoveryPolicy::new().settle(Duration::from_millis(20));
     let options = OpenOptions::new().faults(Some(faults)).recovery(recovery);

@@ -14,7 +14,6 @@ use warpbell_nvme::NvmOpcode;
 use warpbell_sim::cpu_launch;
 use warpbell_sim::simulation::{Outcome, Simulation};
 use warpbell_sim::{Case, Schedule, seeds};
-use warpbell_softctl::SoftConfig;
 
 /// As in io_calls.cu.
 #[derive(Clone, Copy, Debug)]
@@ -116,7 +115,7 @@ fn cases_and_forms() -> impl Iterator<Item = (Case, u32)> {
 }
 
 fn run(module: &Module, case: &Case, with: With) -> (Simulation, Outcome) {
-    let config = SoftConfig { volatile_cache: true, ..case.soft_config() };
+    let config = case.soft_config().volatile_cache(true);
     let mut simulation = Simulation::with_config(case, module, config).expect("a rig");
     let mode = with.call as u32 | with.form << 8;
     let mut args = abi::QueueTestArgs { mode, flags: with.flags, ..simulation.rig.args() };

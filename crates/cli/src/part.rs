@@ -38,7 +38,7 @@ impl<'a> Part<'a> {
             Some(path) => Some((manifest::load(path)?, manifest::identity(ssd, Nsid(nsid)))),
             None => None,
         };
-        Ok(Part { space, options: OpenOptions { allow_dirty: args.allow_dirty }, manifest })
+        Ok(Part { space, options: OpenOptions::new().allow_dirty(args.allow_dirty), manifest })
     }
 
     /// What `ask` finds in the file system there.

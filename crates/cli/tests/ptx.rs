@@ -129,7 +129,7 @@ fn wrong_options_are_refused_with_what_they_must_be() {
     }
     for (target, said) in [
         ("ptx:", "expected cpu, ptx, ptx:OPTIONS such as ptx:memory=1g"),
-        ("ptx:memory=1gb", "target ptx: memory=1gb: must be a size from 1 to 256g, such as 1g"),
+        ("ptx:memory=1x", "target ptx: memory=1x: must be a size from 1 to 256g, such as 1g"),
         ("ptx:bar=all", "target ptx: bar=all: must be a size, such as 256m"),
     ] {
         let output = warpbell(&["digest", "soft:size=1m", "--target", target], "");

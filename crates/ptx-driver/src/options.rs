@@ -387,7 +387,7 @@ mod tests {
             ("memory=much", "such as 1g"),
             ("memory=0", "from 1 to 256g"),
             ("memory=257g", "from 1 to 256g"),
-            ("memory=1gb", "such as 1g"),
+            ("memory=1x", "such as 1g"),
             ("bar=99999999999g", "such as 256m"),
             ("weak=few", "seed"),
             ("races=maybe", "yes, no or shared"),

@@ -60,7 +60,7 @@ impl SsdCore {
         let entries = entries_for(&ssd, depth, entries)?;
         let namespace = ssd.namespace(nsid)?;
         let (nsid, block, blocks) = (namespace.nsid, u64::from(namespace.block_size), namespace.blocks);
-        let spec = RequestQueueSpec { nsid, depth, entries, limit };
+        let spec = RequestQueueSpec::new(nsid, depth).entries(entries).timeout(limit);
         let identify = ssd.identify();
         let info =
             [identify.model(), identify.serial(), identify.firmware()].map(|text| text.trim().to_owned());

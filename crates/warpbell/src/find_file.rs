@@ -49,7 +49,7 @@ impl Ssd {
             Some(name) => part(&source, name)?,
         };
         let space = Partition::new(source, start, bytes)?;
-        let options = FileSystemOptions { allow_dirty: options.allow_dirty };
+        let options = FileSystemOptions::new().allow_dirty(options.allow_dirty);
         let map = warpbell_files::open(&space, &options)?.file(path)?;
         Ok(map.moved(start)?)
     }

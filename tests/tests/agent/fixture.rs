@@ -149,11 +149,9 @@ impl Ran {
 
 impl Fixture {
     pub fn new(setting: &Setting) -> Fixture {
-        let config = SoftConfig {
-            namespaces: vec![NamespaceConfig::memory(setting.blocks() * BLOCK, BLOCK as u32)],
-            faults: setting.faults.clone(),
-            ..SoftConfig::default()
-        };
+        let config = SoftConfig::new()
+            .namespaces(vec![NamespaceConfig::memory(setting.blocks() * BLOCK, BLOCK as u32)])
+            .faults(setting.faults.clone());
         let exclusive = setting.sharing == Sharing::Exclusive;
         let options = AttachOptions::new()
             .queues(if exclusive { setting.agents } else { 1 })

@@ -96,7 +96,7 @@ fn arrays_hold_what_was_stored_by_any_policy_in_pages_of_several_blocks() {
 fn an_array_over_replicas_does_not_mind_one_that_fails() {
     let status = Status::new(StatusCodeType::GENERIC, 0x06).with_dnr(true);
     for opcode in [NvmOpcode::READ, NvmOpcode::WRITE] {
-        let only = Selector { opcodes: vec![opcode], after: 30, ..Selector::default() };
+        let only = Selector::new().opcodes(vec![opcode]).after(30);
         let mut shape = roomy(laid(small(512, 5), Some(VolumeLayout::Replicate)));
         shape.disks[0] = shape.disks[0].clone().failing(FaultAction::Fail { status }, only);
         let several = shape.several();

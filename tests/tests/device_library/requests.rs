@@ -27,8 +27,8 @@ const FAILS_ONCE: u64 = 2000;
 
 fn open() -> Ssd {
     let action = FaultAction::Fail { status: Status::new(StatusCodeType::GENERIC, 0x21) };
-    let selector = Selector { lba: Some(FAILS_ONCE..=FAILS_ONCE), count: Some(1), ..Selector::default() };
-    let faults = FaultPlan { faults: vec![Fault { action, selector }], ..FaultPlan::default() };
+    let selector = Selector::new().lba(Some(FAILS_ONCE..=FAILS_ONCE)).count(Some(1));
+    let faults = FaultPlan::new().faults(vec![Fault::new(action, selector)]);
     let name: DeviceName = "soft:size=1m".parse().expect("a device");
     let options = OpenOptions::new().faults(Some(faults));
     Ssd::open(&name, &options).expect("an SSD")

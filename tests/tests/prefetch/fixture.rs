@@ -99,12 +99,10 @@ impl Fixture {
     }
 
     fn several(&self, profile: Option<Profile>) -> Several {
-        let config = SoftConfig {
-            namespaces: vec![NamespaceConfig::memory(PAGES * PAGE, 512)],
-            faults: self.faults.clone(),
-            profile,
-            ..SoftConfig::default()
-        };
+        let config = SoftConfig::new()
+            .namespaces(vec![NamespaceConfig::memory(PAGES * PAGE, 512)])
+            .faults(self.faults.clone())
+            .profile(profile);
         let options = AttachOptions::new()
             .queues(if self.sharing == Sharing::Exclusive { self.warps } else { 1 })
             .warps(self.warps)

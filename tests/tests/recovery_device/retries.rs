@@ -46,7 +46,7 @@ fn run(
     faults: Vec<Fault>,
     host: impl FnMut(&Queues, &Moment) -> bool,
 ) -> Vec<Told> {
-    let faults = FaultPlan { faults, ..FaultPlan::default() };
+    let faults = FaultPlan::new().faults(faults);
     let mut fixture = Fixture::new(module, call.setting, 100, faults);
     let args = abi::QueueTestArgs {
         ns: abi::NamespaceRef { crdt: [CRDT1, 0, 0], ..fixture.namespace() },
@@ -69,17 +69,16 @@ fn run(
 }
 
 fn fail(status: Status, selector: Selector) -> Fault {
-    Fault { action: FaultAction::Fail { status }, selector }
+    Fault::new(FaultAction::Fail { status }, selector)
 }
 
 fn once(lba: u64) -> Selector {
-    Selector { lba: Some(lba..=lba), count: Some(1), ..Selector::default() }
+    Selector::new().lba(Some(lba..=lba)).count(Some(1))
 }
 
 /// What is wrong with the bounds of retries, if anything is.
 pub fn bounds(module: &Module) -> Result<(), String> {
-    let always =
-        || vec![fail(INTERRUPTED, Selector { lba: Some(5..=5), count: Some(40), ..Selector::default() })];
+    let always = || vec![fail(INTERRUPTED, Selector::new().lba(Some(5..=5)).count(Some(40)))];
     for most in [0, 3] {
         let told = run(module, &Call { most, ..CALL }, always(), |_, _| true);
         if (told[5].status, told[5].retried) != (u32::from(INTERRUPTED.into_bits()), most) {
@@ -112,12 +111,8 @@ fn every_blocking_call_submits_again_what_failed_for_now() {
     for mode in [BY_EACH, BY_WHOLE, BY_FLUSH] {
         for sharing in [Sharing::Exclusive, Sharing::Shared] {
             let call = Call { setting: setting(sharing, 1, 0), mode, ..CALL };
-            let told = run(
-                &module,
-                &call,
-                vec![fail(INTERRUPTED, Selector { count: Some(1), ..Selector::default() })],
-                |_, _| true,
-            );
+            let told =
+                run(&module, &call, vec![fail(INTERRUPTED, Selector::new().count(Some(1)))], |_, _| true);
             assert!(told.iter().all(|told| told.status == 0), "{told:?}");
             assert_eq!(told.iter().map(|told| told.retried).sum::<u32>(), 1, "{mode} {sharing:?}");
         }

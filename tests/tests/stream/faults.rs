@@ -23,8 +23,8 @@ pub fn library(code: u32) -> u32 {
 /// One block of a tile does not come.
 pub fn bad(action: FaultAction, block: u64) -> FaultPlan {
     let opcodes = vec![NvmOpcode::READ];
-    let selector = Selector { lba: Some(block..=block), opcodes, ..Selector::default() };
-    FaultPlan { faults: vec![Fault { action, selector }], ..FaultPlan::default() }
+    let selector = Selector::new().lba(Some(block..=block)).opcodes(opcodes);
+    FaultPlan::new().faults(vec![Fault::new(action, selector)])
 }
 
 pub fn broken(block: u64) -> FaultPlan {

@@ -141,11 +141,9 @@ impl Setting {
             most: 64,
             compute: Duration::ZERO,
             deadline: Duration::from_millis(10),
-            config: SoftConfig {
-                namespaces: vec![NamespaceConfig::memory(BLOCKS * u64::from(BLOCK), BLOCK)],
-                order: CompletionOrder::Shuffled { window: 3 },
-                ..SoftConfig::default()
-            },
+            config: SoftConfig::new()
+                .namespaces(vec![NamespaceConfig::memory(BLOCKS * u64::from(BLOCK), BLOCK)])
+                .order(CompletionOrder::Shuffled { window: 3 }),
             traced: false,
         }
     }
@@ -197,7 +195,7 @@ impl Setting {
 
     /// Under the schedule of threads that the seed draws.
     pub fn run(&self, module: &Module, seed: u64) -> anyhow::Result<Ran> {
-        let config = SoftConfig { seed, ..self.config.clone() };
+        let config = self.config.clone().seed(seed);
         self.run_by(module, config, |several, launch| several.run(launch, seed, |_| ()).map(|_| ()))
     }
 

@@ -35,7 +35,7 @@ fn one_at_a_time(load_us: u64) -> SoftConfig {
     );
     let base = Setting::new(Sharing::Shared, 1, tiles(1)).config;
     let profile = Some(Profile::from_toml(&text).expect("a profile"));
-    SoftConfig { profile, order: CompletionOrder::Immediate, ..base }
+    base.profile(profile).order(CompletionOrder::Immediate)
 }
 
 /// Tiles of 4 KiB, each once.

@@ -27,7 +27,7 @@ const CHUNK: u64 = 4;
 fn striped(faults: FaultPlan) -> Several {
     let namespaces = vec![NamespaceConfig::memory(256 * u64::from(BLOCK), BLOCK)];
     let options = AttachOptions::new().queues(1).warps(2).sharing(Sharing::Shared).recovery(false);
-    let config = |faults| SoftConfig { namespaces: namespaces.clone(), faults, ..SoftConfig::default() };
+    let config = |faults| SoftConfig::new().namespaces(namespaces.clone()).faults(faults);
     let each = [faults, FaultPlan::default()].map(|faults| (config(faults), options.clone()));
     let several = Several::new(each.to_vec()).expect("SSDs");
     for block in 0..400u64 {

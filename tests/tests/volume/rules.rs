@@ -4,7 +4,7 @@ use warpbell::{MemberReport, Sharing, VolumeLayout};
 use warpbell_kernels::cpu;
 use warpbell_nvme::NvmOpcode;
 use warpbell_sim::seeds;
-use warpbell_softctl::{FaultAction, Selector};
+use warpbell_softctl::FaultAction;
 use warpbell_tests::each_apart;
 
 use crate::fixture::*;
@@ -80,7 +80,7 @@ fn stale_replicas_are_not_read(module: &cpu::Module) -> Result<(), String> {
 fn what_was_written_is_there(module: &cpu::Module) -> Result<(), String> {
     for seed in seeds(SEEDS_OF_RULES) {
         let half = 32 * 5;
-        let misses = |blocks| Selector { lba: Some(blocks), ..only(NvmOpcode::WRITE, 0) };
+        let misses = |blocks| only(NvmOpcode::WRITE, 0).lba(Some(blocks));
         let disk = Disk::new(256 << 10, 512);
         let fail = FaultAction::Fail { status: BROKEN };
         let disks = vec![

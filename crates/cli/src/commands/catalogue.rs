@@ -39,11 +39,7 @@ fn print(global: &Global, text: &str, mut document: serde_json::Value, schema: &
 pub fn import(args: &ImportArgs, global: &Global, stop: &AtomicBool) -> Result<(), Ending> {
     let named: Named = args.device.parse().map_err(Ending::usage)?;
     let folder = named.path.as_deref().unwrap_or_default().trim_matches('/');
-    let options = ImportOptions {
-        batch_files: args.commit_files,
-        check_etag: !args.no_etag_check,
-        ..ImportOptions::default()
-    };
+    let options = ImportOptions::new().batch_files(args.commit_files).check_etag(!args.no_etag_check);
     // Sources that are wrong are found before the device is touched.
     let planned = warpbell_files::import::plan(&args.sources, folder, stop).map_err(of_source)?;
     let Some(items) = planned else {
@@ -100,7 +96,10 @@ fn writer<'a>(source: &'a SsdSource<'_>, args: &ImportArgs) -> Result<Writer<'a>
         eprintln!("warning: {}: --format overwrites {found}", source.ssd().name());
     }
     if args.format || !Catalogue::is_on(source)? {
-        return Writer::format(source, &FormatOptions { force: args.format, unit, area_bytes });
+        return Writer::format(
+            source,
+            &FormatOptions::new().force(args.format).unit(unit).area_bytes(area_bytes),
+        );
     }
     if let Some((object, value)) =
         unit.map(|it| ("--align", it)).or(area_bytes.map(|it| ("--catalogue-bytes", it)))
@@ -131,7 +130,7 @@ fn opened(device: &DeviceArgs, command: &str) -> Result<(Ssd, String), Ending> {
 /// The catalogue of a device.
 fn catalogue(source: &SsdSource<'_>, allow_dirty: bool) -> Result<Catalogue, Error> {
     if Catalogue::is_on(source)? {
-        return Catalogue::open(source, &OpenOptions { allow_dirty });
+        return Catalogue::open(source, &OpenOptions::new().allow_dirty(allow_dirty));
     }
     let reason = "there is none; warpbell files import makes one on a bare SSD";
     Err(Error::refused("catalogue", reason))

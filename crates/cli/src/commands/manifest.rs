@@ -27,7 +27,7 @@ pub fn capture(args: &CaptureArgs, global: &Global, stop: &AtomicBool) -> Result
             "no place for the manifest: name a file, as -o m.json, or -o json for standard output",
         ));
     }
-    let options = CaptureOptions { checksum: args.checksum, skip_refused: args.skip_refused };
+    let options = CaptureOptions::new(args.checksum).skip_refused(args.skip_refused);
     let tally = Tally::new("capture");
     let found = capture_files(&args.paths, &options, &mut |progress| {
         tally.show(progress.files, progress.bytes);

@@ -228,7 +228,7 @@ fn a_deadline_holds_for_all_tries_together() {
 
 #[test]
 fn a_policy_is_bounded_and_heeds_dnr_and_crd() {
-    let policy = RetryPolicy { attempts: 2, delays: [MS, 2 * MS, 3 * MS] };
+    let policy = RetryPolicy::new().attempts(2).delays([MS, 2 * MS, 3 * MS]);
     assert_eq!(policy.delay(INTERRUPTED, 0), Some(Duration::ZERO));
     assert_eq!(policy.delay(INTERRUPTED.with_crd(3), 1), Some(3 * MS));
     assert_eq!(policy.delay(INTERRUPTED, 2), None);

@@ -41,15 +41,17 @@ enum Place {
     Object(object::Object),
 }
 
-/// How files come in.
-#[derive(Clone, Debug)]
-pub struct ImportOptions {
-    /// A commit follows so many files, or so many bytes, whichever comes first.
-    pub batch_files: u64,
-    /// The bytes.
-    pub batch_bytes: u64,
-    /// Compare objects with their ETag, where that is an MD5 of their bytes or of their parts.
-    pub check_etag: bool,
+warpbell_base::options! {
+    /// How files come in.
+    #[derive(Clone, Debug)]
+    pub struct ImportOptions {
+        /// A commit follows so many files, or so many bytes, whichever comes first.
+        pub batch_files: u64,
+        /// The bytes.
+        pub batch_bytes: u64,
+        /// Compare objects with their ETag, where that is an MD5 of their bytes or of their parts.
+        pub check_etag: bool,
+    }
 }
 
 impl Default for ImportOptions {

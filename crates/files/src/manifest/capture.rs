@@ -13,13 +13,22 @@ use super::stamp::{Stamp, Superblock};
 use super::{CapturedFile, Checksum, Link, Manifest, Refused, SCHEMA, Sum};
 use crate::{Error, Image};
 
-/// How files are captured.
-#[derive(Clone, Copy, Debug)]
-pub struct CaptureOptions {
-    /// The checksum of each file; any but none reads them all.
-    pub checksum: Checksum,
-    /// Leave out what cannot be captured, and list it. Otherwise the first of it ends the capture.
-    pub skip_refused: bool,
+warpbell_base::options! {
+    /// How files are captured.
+    #[derive(Clone, Copy, Debug)]
+    pub struct CaptureOptions {
+        /// The checksum of each file; any but none reads them all.
+        pub checksum: Checksum,
+        /// Leave out what cannot be captured, and list it. Otherwise the first of it ends the capture.
+        pub skip_refused: bool,
+    } no new
+}
+
+impl CaptureOptions {
+    /// With these checksums; what is refused ends the capture.
+    pub fn new(checksum: Checksum) -> CaptureOptions {
+        CaptureOptions { checksum, skip_refused: false }
+    }
 }
 
 /// How far a capture got.
