@@ -246,7 +246,10 @@ fn named(name: &str) -> Result<&'static flags::Flag, AxisError> {
 
 /// Sets one flag of `options` to a value as users write it.
 fn set(options: &mut BenchOptions, name: &str, value: &str) -> Result<(), AxisError> {
-    let wrong = |reason| AxisError::Value { name: name.to_owned(), value: value.to_owned(), reason };
+    let wrong = |error: flags::ValueError| {
+        let reason = error.to_string();
+        AxisError::Value { name: name.to_owned(), value: value.to_owned(), reason }
+    };
     named(name)?.set(options, value).map_err(wrong)
 }
 

@@ -65,7 +65,7 @@ pub use job::{
 };
 pub use kernel::{AccessCost, AgentReport, ArrayReport};
 pub use latency::{HistogramError, Latency, LatencyHistogram};
-pub use opening::{DATA_PLACES, Opening, data_place};
+pub use opening::{DATA_PLACES, DataPlaceError, Opening, data_place};
 pub use options::{
     Access, Api, BenchOptions, Completion, Dbbuf, Policy, Protocol, ReplayFormat, ReplayTiming, Sharing,
     TraceForm, Verify, VolumeApi, VolumePolicy, WordError,

@@ -313,7 +313,7 @@ fn new_header(store: &dyn Store, options: &FormatOptions) -> Result<Header, Erro
     };
     let value = format!("of {total} bytes");
     let refused = |limit| Error::Argument { object: "catalogue", value, limit };
-    header.check(store.block_size().into()).map_err(refused)?;
+    header.check(store.block_size().into()).map_err(|error| refused(error.to_string()))?;
     Ok(header)
 }
 

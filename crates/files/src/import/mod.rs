@@ -105,7 +105,7 @@ pub fn plan(sources: &[String], folder: &str, stop: &AtomicBool) -> Result<Optio
                 item.name = format!("{folder}/{}", item.name);
             }
             let refused = |limit| Error::Argument { object: "name", value: item.name.clone(), limit };
-            check_name(&item.name).map_err(refused)?;
+            check_name(&item.name).map_err(|error| refused(error.to_string()))?;
             if all.contains_key(&item.name) {
                 return Err(refused("two of the sources have a file of this name".to_owned()));
             }

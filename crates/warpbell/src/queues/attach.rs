@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use warpbell_driver::{Controller, Namespace, QueuePair};
+use warpbell_driver::{Controller, DriverError, Namespace, QueuePair};
 use warpbell_files::NamespaceId;
 use warpbell_hw::{Device, DmaAccess, DoorbellPath, Nsid, Window};
 use warpbell_kernels::abi::{self, KernelArgs};
@@ -140,7 +140,7 @@ struct Inner {
     buffers: Mutex<Vec<Buffer>>,
     watch: Arc<Watch>,
     /// Whether the controller deleted the queues, once it was asked to, or why not.
-    deleted: Arc<OnceLock<Result<(), String>>>,
+    deleted: Arc<OnceLock<Result<(), Arc<DriverError>>>>,
 }
 
 /// A launch over the queues of all of these. On the CPU target its clock is that of the last of their devices that has
@@ -406,7 +406,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         let _alone = self.watch.recovery().alone();
         self.watch.recovery().forget(&self.table);
-        let deleted = delete_pairs(&self.source, &self.table.take_pairs());
+        let deleted = delete_pairs(&self.source, &self.table.take_pairs()).map_err(Arc::new);
         let kept = deleted.is_err();
         // Set here alone, and once.
         let _ = self.deleted.set(deleted);
