@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use warpbell::abi::{BufferRef, CacheRef, FileRef, NamespaceRef};
-use warpbell::{
+use warpbell::{Lba, 
     AttachOptions, Attachment, CompileOptions, FileTable, KernelMemory, PageCache, PageCacheSpec, Program,
     Sharing,
 };
@@ -129,7 +129,7 @@ impl<'a> Stage<'a> {
         let spec = PageCacheSpec::new()
             .page_bytes(page as u32)
             .lines((self.options.cache_bytes() / page) as u32)
-            .first_block(self.disk.first_block())
+            .first_block(Lba(self.disk.first_block()))
             .deadline(DEADLINE);
         let end = self.disk.first_block() + self.disk.bytes() / self.disk.block();
         let (target, block) = (self.queues.target(), self.disk.block() as u32);

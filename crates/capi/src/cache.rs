@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpbell::{FileTable, PageCache, PageCacheSpec};
+use warpbell::{FileTable, Lba, PageCache, PageCacheSpec};
 use warpbell_kernels::abi::CacheRef;
 
 use crate::error::{Answer, Failure};
@@ -97,7 +97,7 @@ fn spec(options: &CacheOptions) -> Answer<PageCacheSpec> {
     })?;
     let deadline = Duration::from_nanos(timeout_ns);
     Ok(PageCacheSpec::new()
-        .first_block(first_block)
+        .first_block(Lba(first_block))
         .deadline(if deadline.is_zero() { default.deadline } else { deadline })
         .kept(kept_first..kept_end)
         .page_bytes(if page_bytes == 0 { default.page_bytes } else { page_bytes })

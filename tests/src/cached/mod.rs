@@ -341,7 +341,7 @@ impl<'a> Contents<'a> {
 
     /// Where a block of these is: SSD and LBA.
     fn places(&self, block: u64) -> Vec<(usize, u64)> {
-        let block = block + self.shape.spec.first_block;
+        let block = block + self.shape.spec.first_block.get();
         let disk = &self.shape.disks[0];
         let (ssds, chunk) = (self.softs.len() as u64, CHUNK / u64::from(disk.block));
         let (number, within) = (block / chunk, block % chunk);

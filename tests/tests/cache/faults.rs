@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use warpbell::{Module, Sharing};
+use warpbell_hw::Lba;
 use warpbell_kernels::abi;
 use warpbell_nvme::{NvmOpcode, Status, status::StatusCodeType};
 use warpbell_sim::seeds;
@@ -23,7 +24,7 @@ fn broken() -> u32 {
 
 /// Block 2, as often as `count` says.
 fn of_block_2(opcode: NvmOpcode, count: Option<u64>) -> Selector {
-    Selector::new().opcodes(vec![opcode]).lba(Some(2..=2)).count(count)
+    Selector::new().opcodes(vec![opcode]).lba(Some(Lba(2)..=Lba(2))).count(count)
 }
 
 fn failing(shape: Shape, action: FaultAction, selector: Selector) -> Fixture {

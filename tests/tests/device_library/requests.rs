@@ -27,7 +27,7 @@ const FAILS_ONCE: u64 = 2000;
 
 fn open() -> Ssd {
     let action = FaultAction::Fail { status: Status::new(StatusCodeType::GENERIC, 0x21) };
-    let selector = Selector::new().lba(Some(FAILS_ONCE..=FAILS_ONCE)).count(Some(1));
+    let selector = Selector::new().lba(Some(Lba(FAILS_ONCE)..=Lba(FAILS_ONCE))).count(Some(1));
     let faults = FaultPlan::new().faults(vec![Fault::new(action, selector)]);
     let name: DeviceName = "soft:size=1m".parse().expect("a device");
     let options = OpenOptions::new().faults(Some(faults));

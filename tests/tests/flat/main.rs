@@ -8,6 +8,7 @@ mod troubles;
 
 use std::time::Duration;
 
+use warpbell_hw::Lba;
 use warpbell_kernels::abi;
 use warpbell_nvme::Status;
 use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector};
@@ -83,7 +84,7 @@ fn what_a_lease_forbids_is_the_same() {
 /// Also whether the SSD forbids another attempt.
 #[test]
 fn what_the_ssd_answers_is_the_same() {
-    let reads = Selector::new().lba(Some(0..=5));
+    let reads = Selector::new().lba(Some(Lba(0)..=Lba(5)));
     for setting in settings(Scene::Io) {
         for status in [MEDIA, MEDIA.with_dnr(true)] {
             let action = FaultAction::Fail { status };

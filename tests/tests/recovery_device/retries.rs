@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use warpbell_hw::Lba;
 use warpbell::Sharing;
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::Module;
@@ -73,12 +74,12 @@ fn fail(status: Status, selector: Selector) -> Fault {
 }
 
 fn once(lba: u64) -> Selector {
-    Selector::new().lba(Some(lba..=lba)).count(Some(1))
+    Selector::new().lba(Some(Lba(lba)..=Lba(lba))).count(Some(1))
 }
 
 /// What is wrong with the bounds of retries, if anything is.
 pub fn bounds(module: &Module) -> Result<(), String> {
-    let always = || vec![fail(INTERRUPTED, Selector::new().lba(Some(5..=5)).count(Some(40)))];
+    let always = || vec![fail(INTERRUPTED, Selector::new().lba(Some(Lba(5)..=Lba(5))).count(Some(40)))];
     for most in [0, 3] {
         let told = run(module, &Call { most, ..CALL }, always(), |_, _| true);
         if (told[5].status, told[5].retried) != (u32::from(INTERRUPTED.into_bits()), most) {

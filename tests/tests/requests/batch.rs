@@ -93,7 +93,7 @@ pub struct Broken {
 impl Broken {
     pub fn setting(&self, sharing: Sharing) -> Setting {
         let bad = Setting::first_of(0, self.slot) + self.block;
-        let selector = Selector::new().lba(Some(bad..=bad)).opcodes(vec![NvmOpcode::READ]);
+        let selector = Selector::new().lba(Some(Lba(bad)..=Lba(bad))).opcodes(vec![NvmOpcode::READ]);
         let setting = Setting { most: 1, ..Setting::new(sharing, 1, 2) };
         setting.failing(FaultAction::Fail { status: BROKEN }, selector)
     }
@@ -212,7 +212,7 @@ pub fn in_use(sharing: Sharing) -> Setting {
     let first = Setting::first_of(0, 39);
     let at = |lba, action| {
         let opcodes = vec![NvmOpcode::READ];
-        Fault::new(action, Selector::new().lba(Some(lba..=lba)).opcodes(opcodes))
+        Fault::new(action, Selector::new().lba(Some(Lba(lba)..=Lba(lba))).opcodes(opcodes))
     };
     let faults = vec![at(first + 1, FaultAction::Fail { status: BROKEN }), at(first + 3, FaultAction::Drop)];
     let faults = FaultPlan::new().faults(faults);

@@ -115,7 +115,7 @@ fn work(sharing: Sharing, rule: Rule) -> Work {
 }
 
 fn at(lba: u64, action: FaultAction) -> Fault {
-    Fault::new(action, Selector::new().lba(Some(lba..=lba)))
+    Fault::new(action, Selector::new().lba(Some(Lba(lba)..=Lba(lba))))
 }
 
 fn failing(work: Work, faults: Vec<Fault>) -> Work {

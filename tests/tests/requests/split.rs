@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use warpbell::Sharing;
+use warpbell_hw::Lba;
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::Module;
 use warpbell_nvme::{NvmOpcode, Status, status::StatusCodeType};
@@ -67,7 +68,7 @@ fn a_request_of_any_size_goes_in_pieces_and_has_one_answer() {
 /// Block 5 of lane 8 of the first warp cannot be read.
 pub fn broken(sharing: Sharing, whole: bool) -> Work {
     let bad = 8 * 8 + 5;
-    let selector = Selector::new().lba(Some(bad..=bad)).opcodes(vec![NvmOpcode::READ]);
+    let selector = Selector::new().lba(Some(Lba(bad)..=Lba(bad))).opcodes(vec![NvmOpcode::READ]);
     let work = Work { most: 1, warps: 1, ..split(sharing, if whole { WHOLE } else { EACH }) };
     work.failing(FaultAction::Fail { status: BROKEN }, selector)
 }
@@ -116,7 +117,7 @@ fn at_the_deadline_everybody_is_told_what_became_of_the_request() {
 pub fn twice_broken(sharing: Sharing, second: FaultAction) -> Work {
     let at = |lba, action| {
         let opcodes = vec![NvmOpcode::READ];
-        Fault::new(action, Selector::new().lba(Some(lba..=lba)).opcodes(opcodes))
+        Fault::new(action, Selector::new().lba(Some(Lba(lba)..=Lba(lba))).opcodes(opcodes))
     };
     let faults = vec![at(3, FaultAction::Fail { status: BROKEN }), at(5, second)];
     let faults = FaultPlan::new().faults(faults);

@@ -88,7 +88,7 @@ pub static MODULE: LazyLock<Module> = LazyLock::new(|| source().load().expect("c
 
 /// Tiles of one row, used in this order.
 pub fn order(numbers: &[u64]) -> Vec<Tile> {
-    numbers.iter().map(|number| Tile::linear(*number, number * u64::from(TILE), TILE)).collect()
+    numbers.iter().map(|number| Tile::linear(*number, Lba(number * u64::from(TILE)), TILE)).collect()
 }
 
 pub fn schedule(tiles: &[Tile], slots: u32, ahead: u32) -> TileSchedule {

@@ -1,6 +1,7 @@
 //! Each rule of volumes, as built and switched off.
 
 use warpbell::{MemberReport, Sharing, VolumeLayout};
+use warpbell_hw::Lba;
 use warpbell_kernels::cpu;
 use warpbell_nvme::NvmOpcode;
 use warpbell_sim::seeds;
@@ -80,12 +81,12 @@ fn stale_replicas_are_not_read(module: &cpu::Module) -> Result<(), String> {
 fn what_was_written_is_there(module: &cpu::Module) -> Result<(), String> {
     for seed in seeds(SEEDS_OF_RULES) {
         let half = 32 * 5;
-        let misses = |blocks| only(NvmOpcode::WRITE, 0).lba(Some(blocks));
+        let misses = |first, last| only(NvmOpcode::WRITE, 0).lba(Some(Lba(first)..=Lba(last)));
         let disk = Disk::new(256 << 10, 512);
         let fail = FaultAction::Fail { status: BROKEN };
         let disks = vec![
-            disk.clone().failing(fail, misses(0..=half - 1)),
-            disk.failing(fail, misses(half..=2 * half - 1)),
+            disk.clone().failing(fail, misses(0, half - 1)),
+            disk.failing(fail, misses(half, 2 * half - 1)),
         ];
         let fixture =
             Fixture { most_units: 64, ..Fixture::new(disks, Sharing::Shared, VolumeLayout::Replicate) };

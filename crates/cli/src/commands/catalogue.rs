@@ -8,7 +8,6 @@ use warpbell_files::catalogue::{File, FormatOptions, Writer};
 use warpbell_files::export::Exported;
 use warpbell_files::import::{Counts, End, ImportOptions};
 use warpbell_files::{Catalogue, Error, OpenOptions};
-use warpbell_hw::Nsid;
 
 use crate::args::{DeviceArgs, ExportArgs, Global, ImportArgs, Output, RemoveArgs, VerifyArgs};
 use crate::exit::{Ending, FAILED, INTERRUPTED, explained};
@@ -48,7 +47,7 @@ pub fn import(args: &ImportArgs, global: &Global, stop: &AtomicBool) -> Result<(
     let total = items.iter().map(|item| item.size).sum();
     let device = DeviceArgs::of_host(named.clone(), args.allow_write.clone(), args.fault.clone());
     let ssd = open_named(&device, &named.device, Access::Write { nsid: args.nsid })?;
-    let source = SsdSource::new(&ssd, Some(Nsid(args.nsid)))?;
+    let source = SsdSource::new(&ssd, Some(args.nsid))?;
     let mut writer = writer(&source, args).map_err(|error| of(&ssd, error))?;
     let counts = Counts::default();
     let done = || (0, counts.bytes.load(Ordering::Relaxed));
@@ -139,7 +138,7 @@ fn catalogue(source: &SsdSource<'_>, allow_dirty: bool) -> Result<Catalogue, Err
 /// Runs `verify`.
 pub fn verify(args: &VerifyArgs, global: &Global, stop: &AtomicBool) -> Result<(), Ending> {
     let (ssd, path) = opened(&args.device, "files verify")?;
-    let source = SsdSource::new(&ssd, Some(Nsid(args.nsid)))?;
+    let source = SsdSource::new(&ssd, Some(args.nsid))?;
     let catalogue = catalogue(&source, args.allow_dirty).map_err(|error| of(&ssd, error))?;
     let files = catalogue.below(&path).map_err(|error| of(&ssd, error))?;
     let (total, done) = (bytes(&files), AtomicU64::new(0));
@@ -177,7 +176,7 @@ pub fn verify(args: &VerifyArgs, global: &Global, stop: &AtomicBool) -> Result<(
 /// Runs `export`.
 pub fn export(args: &ExportArgs, global: &Global, stop: &AtomicBool) -> Result<(), Ending> {
     let (ssd, path) = opened(&args.device, "files export")?;
-    let source = SsdSource::new(&ssd, Some(Nsid(args.nsid)))?;
+    let source = SsdSource::new(&ssd, Some(args.nsid))?;
     let catalogue = catalogue(&source, args.allow_dirty).map_err(|error| of(&ssd, error))?;
     let files = catalogue.below(&path).map_err(|error| of(&ssd, error))?;
     // What is named keeps its own name, and not those of the folders above it.
@@ -215,7 +214,7 @@ pub fn remove(args: &RemoveArgs, global: &Global) -> Result<(), Ending> {
     args.device.refuse_kernels("files rm")?;
     let (device, paths) = args.device.paths()?;
     let ssd = open_named(&args.device, device, Access::Write { nsid: args.nsid })?;
-    let source = SsdSource::new(&ssd, Some(Nsid(args.nsid)))?;
+    let source = SsdSource::new(&ssd, Some(args.nsid))?;
     let removed = remove_all(&source, &paths, args.recursive).map_err(|error| of(&ssd, error))?;
     let (count, free) = removed;
     let text = format!("{count} files removed, {} free\n", units::bytes(free));

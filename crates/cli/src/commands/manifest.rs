@@ -166,8 +166,8 @@ pub fn load(path: &Path) -> Result<Manifest, Ending> {
 }
 
 /// The namespace that is meant: the one that was captured, unless another is asked for.
-pub fn nsid(manifest: &Manifest, asked: Option<u32>) -> Nsid {
-    Nsid(asked.or(manifest.device.nsid).unwrap_or(1))
+pub fn nsid(manifest: &Manifest, asked: Option<Nsid>) -> Nsid {
+    asked.unwrap_or(Nsid(manifest.device.nsid.unwrap_or(1)))
 }
 
 /// What a manifest is compared with.

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde::Deserialize;
-use warpbell_hw::Nsid;
+use warpbell_hw::{Lba, Nsid};
 use warpbell_nvme::{AdminOpcode, NvmOpcode, Status};
 
 warpbell_base::options! {
@@ -234,7 +234,7 @@ warpbell_base::options! {
         /// These admin commands, and no I/O commands; empty means I/O commands.
         pub admin: Vec<AdminOpcode>,
         /// Only commands that touch an LBA of the range.
-        pub lba: Option<RangeInclusive<u64>>,
+        pub lba: Option<RangeInclusive<Lba>>,
         /// Of the commands that match so far, all but the first so many.
         pub after: u64,
         /// Of those, every so many-th.

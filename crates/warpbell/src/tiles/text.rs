@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::str::FromStr;
 
+use warpbell_hw::Lba;
 use warpbell_kernels::abi::{TILE_RESIDENT, TileStep};
 
 use super::{Tile, TileSchedule, TileSpec, check_spec, check_tile};
@@ -134,7 +135,7 @@ fn step(text: &str, at: usize) -> Result<TileStep, StepError> {
 
 fn tile_of(step: &TileStep) -> Tile {
     let TileStep { tile: number, first_block, blocks, rows, row_stride, .. } = *step;
-    Tile { number, first_block, blocks, rows, row_stride }
+    Tile { number, first_block: Lba(first_block), blocks, rows, row_stride }
 }
 
 /// The ring as the steps leave it: each slot's load, and the latest step that used it. And where each tile is.
@@ -175,7 +176,7 @@ mod tests {
     use super::*;
 
     fn schedule() -> TileSchedule {
-        let tile = |number: u64| Tile { number, first_block: number * 9, blocks: 2, rows: 3, row_stride: 40 };
+        let tile = |number: u64| Tile { number, first_block: Lba(number * 9), blocks: 2, rows: 3, row_stride: 40 };
         let order: Vec<Tile> = (0..40).map(|at| tile(at * at % 7)).collect();
         TileSchedule::new(&order, TileSpec { block_bytes: 512, slots: 3, ahead: 1 }).expect("a schedule")
     }
