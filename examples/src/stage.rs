@@ -1,11 +1,13 @@
+// UNSAFETY: loads kernels of the programs.
+#![expect(unsafe_code, reason = "a compiled kernel is native code")]
 //! The SSD with the data on it, the queues, and the program's kernels.
 
 use std::time::{Duration, Instant};
 
 use warpbell::abi::{BufferRef, CacheRef, FileRef, NamespaceRef};
-use warpbell::{Lba, 
-    AttachOptions, Attachment, CompileOptions, FileTable, KernelMemory, PageCache, PageCacheSpec, Program,
-    Sharing,
+use warpbell::{
+    AttachOptions, Attachment, CompileOptions, FileTable, KernelMemory, Lba, PageCache, PageCacheSpec,
+    Program, Sharing,
 };
 use warpbell_workload::Control;
 use zerocopy::{Immutable, IntoBytes};
@@ -87,7 +89,8 @@ impl<'a> Stage<'a> {
         let file = disk.file.as_ref().map(|map| FileTable::new(&queues, map)).transpose()?;
         let reference = file.as_ref().map_or(Ok(FileRef::new()), |file| file.reference(&queues))?;
         let compiling = if file.is_some() { compiling.define("PROGRAM_OF_FILE") } else { compiling };
-        let program = Program::compile(queues.target(), code.name, code.source, &compiling)?;
+        // SAFETY: the programs' sources have no initialisers of their own.
+        let program = unsafe { Program::compile(queues.target(), code.name, code.source, &compiling) }?;
         Ok(Stage { options, data, disk, queues, program, file, reference })
     }
 

@@ -166,7 +166,9 @@ impl Case {
         let map = FileMap::new(extents * bytes, list.collect())?;
         ensure!(map.extents().len() as u64 == extents, "extents lie together");
         let target = Target::Cpu.open()?;
-        let program = Program::compile(&target, "file_reads.cu", KERNELS, &CompileOptions::default())?;
+        let options = CompileOptions::default();
+        // SAFETY: the source has no initialisers of its own.
+        let program = unsafe { Program::compile(&target, "file_reads.cu", KERNELS, &options) }?;
         let mut random = SplitMix64::new(1, 0);
         let offset = |_| random.below(extents * READS_PER_EXTENT) * READ;
         let offsets = (0..ROUNDS * LANES).map(offset).collect();
