@@ -39,7 +39,7 @@ pub struct Code {
 }
 
 /// A page that another warp reads has to come within this; machines may be slow.
-const DEADLINE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Everything is set up, and the data is on the SSD.
 pub struct Stage<'a> {
@@ -81,7 +81,7 @@ impl<'a> Stage<'a> {
                 .warps(options.warps)
                 .iodepth(255)
                 .sharing(Sharing::Shared)
-                .deadline(DEADLINE),
+                .timeout(TIMEOUT),
         )?;
         let compiling = CompileOptions::default()
             .header("program.cuh", include_str!("../programs/program.cuh"))
@@ -133,7 +133,7 @@ impl<'a> Stage<'a> {
             .page_bytes(page as u32)
             .lines((self.options.cache_bytes() / page) as u32)
             .first_block(Lba(self.disk.first_block()))
-            .deadline(DEADLINE);
+            .timeout(TIMEOUT);
         let end = self.disk.first_block() + self.disk.bytes() / self.disk.block();
         let (target, block) = (self.queues.target(), self.disk.block() as u32);
         let cache = match &self.file {

@@ -222,7 +222,7 @@ impl Case {
             .iodepth(self.entries - 1)
             .commands_per_lane(Some(self.tokens))
             .sharing(self.sharing)
-            .deadline(self.deadline)
+            .timeout(self.deadline)
             .start(self.start)
             .recovery(self.recovery)
     }

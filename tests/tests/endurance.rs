@@ -68,7 +68,7 @@ fn run(ssd: &Ssd, sharing: Sharing, commands: u64) -> Run {
         warps: Some(if sharing == Sharing::Shared { 6 } else { 2 }),
         sharing,
         io_limit: Some(ByteSize(commands * BLOCK)),
-        deadline: DEADLINE,
+        timeout: DEADLINE,
         retries: RETRIES,
         ..BenchOptions::default()
     };

@@ -43,7 +43,7 @@ fn options(protocol: Protocol, queues: u16, warps: u32, lanes: u32) -> BenchOpti
         size: Some(ByteSize(u64::from(sized(8)) << 16)),
         io_limit: Some(ByteSize(u64::from(sized(8)) << 16)),
         threads: Some(2),
-        deadline: Duration::from_secs(60),
+        timeout: Duration::from_secs(60),
         ..BenchOptions::default()
     }
 }
@@ -131,7 +131,7 @@ fn a_lost_command_ends_the_run_with_an_error() {
     for &protocol in Protocol::ALL {
         let faults = FaultPlan::from_toml(plan).unwrap();
         let ssd = open(config().faults(faults), &OpenOptions::default());
-        let lossy = BenchOptions { deadline: Duration::from_millis(300), ..options(protocol, 1, 2, 32) };
+        let lossy = BenchOptions { timeout: Duration::from_millis(300), ..options(protocol, 1, 2, 32) };
         let begin = Instant::now();
         let run =
             run(&ssd, &BenchOptions { io_limit: None, runtime: Some(Duration::from_secs(600)), ..lossy });

@@ -185,7 +185,7 @@ fn recovered(faults: &str, sharing: &str, warps: &str) -> serde_json::Value {
     let arguments = [
         &["bench", "soft:size=16m", "--target", "cuda:0", "--rings", "hbm", "--data", "hbm"][..],
         &["--sharing", sharing, "--warps", warps, "--iodepth", "16", "--bs", "512", "--io-limit", "128k"],
-        &["--deadline", "500ms", "--retries", "4", "--fault", plan.to_str().expect("a name"), "-o", "json"],
+        &["--timeout", "500ms", "--retries", "4", "--fault", plan.to_str().expect("a name"), "-o", "json"],
     ];
     let report: serde_json::Value =
         serde_json::from_str(&run(&fake_driver, &arguments.concat())).expect("JSON");

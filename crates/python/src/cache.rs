@@ -115,8 +115,8 @@ impl PageCache {
         if let Some(block) = args::optional("first_block", first_block, 0, u64::MAX)? {
             spec = spec.first_block(Lba(block));
         }
-        if let Some(limit) = args::deadline("timeout", timeout)? {
-            spec = spec.deadline(limit);
+        if let Some(limit) = args::timeout("timeout", timeout)? {
+            spec = spec.timeout(limit);
         }
         if let Some(kept) = range("kept", kept)? {
             if kept.start > kept.end {

@@ -21,7 +21,7 @@ warpbell_base::options! {
         pub first_block: Lba,
         /// How long kernels wait for a line, where all are pinned, and for a page that another warp reads; and how long a
         /// flush begins writes.
-        pub deadline: Duration,
+        pub timeout: Duration,
         /// Pages that the policy `pinned_set` keeps.
         pub kept: Range<u64>,
     }
@@ -34,7 +34,7 @@ impl Default for PageCacheSpec {
             page_bytes: 4096,
             lines: 1024,
             first_block: Lba(0),
-            deadline: Duration::from_secs(1),
+            timeout: Duration::from_secs(1),
             kept: 0..0,
         }
     }
@@ -99,7 +99,7 @@ impl PageCache {
             report: base,
             first_block: spec.first_block.get(),
             pages: of_cache / u64::from(spec.page_bytes / block_bytes),
-            timeout_ns: u64::try_from(spec.deadline.as_nanos()).unwrap_or(u64::MAX),
+            timeout_ns: u64::try_from(spec.timeout.as_nanos()).unwrap_or(u64::MAX),
             kept_first: spec.kept.start,
             kept_pages: spec.kept.end.saturating_sub(spec.kept.start),
             line_count: spec.lines,

@@ -157,7 +157,7 @@ impl Fixture {
             .queues(if exclusive { setting.agents } else { 1 })
             .warps(setting.agents)
             .sharing(setting.sharing)
-            .deadline(Duration::from_millis(10));
+            .timeout(Duration::from_millis(10));
         let several = Several::new(vec![(config, options)]).expect("an SSD");
         let target = several.queues[0].target();
         let lanes = setting.compute as usize * 32;

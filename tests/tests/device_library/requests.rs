@@ -38,7 +38,7 @@ fn open() -> Ssd {
 fn attach(ssd: &Ssd, sharing: Sharing) -> Attachment {
     let queues = if sharing == Sharing::Exclusive { 2 } else { 1 };
     let deadline = Duration::from_secs(10);
-    let options = AttachOptions::new().queues(queues).warps(2).sharing(sharing).deadline(deadline);
+    let options = AttachOptions::new().queues(queues).warps(2).sharing(sharing).timeout(deadline);
     ssd.attach(&options).expect("queues")
 }
 

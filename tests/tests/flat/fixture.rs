@@ -311,7 +311,7 @@ pub fn play_by(module: &Module, setting: &Setting, flat: bool) -> Played {
     let notes = target.memory(LANES * size_of::<Note>()).expect("memory");
     notes.fill(0, notes.len(), 0).expect("notes");
     let ns = queues.namespace();
-    let spec = PageCacheSpec::new().page_bytes(BLOCK as u32).lines(setting.lines).deadline(setting.deadline);
+    let spec = PageCacheSpec::new().page_bytes(BLOCK as u32).lines(setting.lines).timeout(setting.deadline);
     let cache = PageCache::new(&target, (BLOCKS, BLOCK as u32), &spec).expect("a cache");
     let pages = queues.buffer(cache.buffer_bytes()).expect("memory");
     let pairs = Pairs::new(setting.after, queues);

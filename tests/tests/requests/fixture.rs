@@ -89,7 +89,7 @@ pub fn attached(sharing: Sharing, warps: u32, iodepth: u32, deadline: Duration) 
         .warps(warps)
         .iodepth(iodepth)
         .sharing(sharing)
-        .deadline(deadline)
+        .timeout(deadline)
         .recovery(false)
 }
 

@@ -164,7 +164,7 @@ impl Setting {
             .warps(warps)
             .commands_per_lane(Some(self.tokens))
             .sharing(self.sharing)
-            .deadline(self.deadline)
+            .timeout(self.deadline)
             .recovery(false)
             .trace(self.traced.then_some(TraceSpec::new(4096)))
     }

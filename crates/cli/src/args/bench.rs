@@ -114,8 +114,9 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", default_value = "1", value_parser = nsid(), hide_short_help = true)]
     pub nsid: Nsid,
     /// The longest that one command may take
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "10s", hide_short_help = true)]
-    pub deadline: Duration,
+    #[arg(long, alias = "deadline", value_name = "TIME", value_parser = parse_duration)]
+    #[arg(default_value = "10s", hide_short_help = true)]
+    pub timeout: Duration,
     /// How often a failed command may be submitted again
     #[arg(long, value_name = "N", default_value_t = 0, hide_short_help = true)]
     pub retries: u32,
@@ -191,7 +192,7 @@ impl BenchArgs {
             seed: self.seed,
             verify: self.verify,
             nsid: self.nsid,
-            deadline: self.deadline,
+            timeout: self.timeout,
             retries: self.retries,
             recover: !self.no_recover,
             threads: self.threads,

@@ -14,7 +14,7 @@ use crate::progress::{Goal, watch};
 use crate::{out, render, units};
 
 /// The longest that one read may take.
-const DEADLINE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs the command.
 pub fn run(args: &DigestArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(), Ending> {
@@ -30,7 +30,7 @@ pub fn run(args: &DigestArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<
     let held = |file: &NamedFile| file.map.extents().iter().map(|extent| extent.bytes).sum();
     let whole = limits.blocks.saturating_mul(limits.block_size.into());
     let goal = Goal::Bytes(file.as_ref().map_or(whole, held));
-    let options = DigestOptions { nsid: args.nsid, bs: args.bs, warps, deadline: DEADLINE, file };
+    let options = DigestOptions { nsid: args.nsid, bs: args.bs, warps, timeout: TIMEOUT, file };
     let control = Control::with_stop(stop);
     let done = || progress([&ssd], &control);
     let result = watch("digest", goal, &done, || digest(&ssd, args.device.target, &options, &control))?;

@@ -48,7 +48,7 @@ pub fn open_with(device: &Arc<SoftDevice>, queues: u16) -> Controller {
 
 pub fn io_queue(controller: &Controller, entries: u32) -> IoQueue {
     let pair = controller.create_queue_pair(QueueSpec::new(entries)).unwrap();
-    IoQueue::new(pair, IoQueueOptions::new().deadline(PATIENCE)).unwrap()
+    IoQueue::new(pair, IoQueueOptions::new().timeout(PATIENCE)).unwrap()
 }
 
 pub fn buffer(device: &Arc<SoftDevice>, bytes: usize) -> DmaBuffer {

@@ -16,7 +16,7 @@ use crate::wired::Wired;
 
 fn by_interrupt_within(controller: &Controller, entries: u32, deadline: Duration) -> IoQueue {
     let spec = QueueSpec::new(entries).notification(Notification::Interrupt);
-    let options = IoQueueOptions::new().deadline(deadline);
+    let options = IoQueueOptions::new().timeout(deadline);
     IoQueue::new(controller.create_queue_pair(spec).unwrap(), options).unwrap()
 }
 

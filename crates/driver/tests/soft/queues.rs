@@ -148,7 +148,7 @@ fn a_queue_of_before_a_reset_says_so_and_its_rings_serve_the_next() {
                 .create_queue_pair(QueueSpec::new(4).sq_memory(sq_memory).cq_memory(cq_memory))
                 .unwrap();
             assert_eq!(pair.sq_iova(), sq.iova());
-            let options = IoQueueOptions::new().deadline(Duration::from_millis(50));
+            let options = IoQueueOptions::new().timeout(Duration::from_millis(50));
             IoQueue::new(pair, options).unwrap()
         };
         let mut old = make();

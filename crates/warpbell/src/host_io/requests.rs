@@ -170,7 +170,7 @@ impl<M: IoMemory, T> RequestQueue<M, T> {
         if self.queue.is_some() {
             return Ok(());
         }
-        let spec = HostQueueSpec::new(self.spec.entries, IoQueueOptions::new().deadline(self.spec.timeout));
+        let spec = HostQueueSpec::new(self.spec.entries, IoQueueOptions::new().timeout(self.spec.timeout));
         // Slots are at most as many as entries.
         let buffer = self.memory.buffer(self.spec.entries as usize * RANGE_BYTES)?;
         let data = DataPointers::new(buffer.as_ref(), self.memory.descriptor());

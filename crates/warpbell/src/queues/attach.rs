@@ -44,7 +44,7 @@ warpbell_base::options! {
         /// Who uses a queue.
         pub sharing: Sharing,
         /// Deadline of a wait in kernels, from its start.
-        pub deadline: Duration,
+        pub timeout: Duration,
         /// Where the 64-bit counters start. Flush commands bring the rings to the same position first.
         pub start: u64,
         /// The queues' priority, where the SSD was opened with weighted round robin.
@@ -61,7 +61,7 @@ warpbell_base::options! {
 }
 
 impl Default for AttachOptions {
-    /// One exclusive queue for one warp, 64 commands outstanding, 10 s deadline.
+    /// One exclusive queue for one warp, 64 commands outstanding, 10 s for each.
     fn default() -> AttachOptions {
         AttachOptions {
             target: Target::Cpu,
@@ -71,7 +71,7 @@ impl Default for AttachOptions {
             iodepth: 64,
             commands_per_lane: None,
             sharing: Sharing::Exclusive,
-            deadline: Duration::from_secs(10),
+            timeout: Duration::from_secs(10),
             start: 0,
             priority: QueuePriority::URGENT,
             replacement_queues: 2,
@@ -104,8 +104,8 @@ impl AttachOptions {
 
     fn queues_spec(&self, wide_cids: bool, in_order: bool) -> Result<KernelQueuesSpec, Error> {
         let layout = self.layout(wide_cids)?;
-        let (sharing, deadline, start) = (self.sharing, self.deadline, self.start);
-        Ok(KernelQueuesSpec { layout, sharing, deadline, start, wide_cids, in_order })
+        let (sharing, timeout, start) = (self.sharing, self.timeout, self.start);
+        Ok(KernelQueuesSpec { layout, sharing, timeout, start, wide_cids, in_order })
     }
 
     fn check(&self, max_entries: u32) -> Result<(), Error> {
@@ -201,7 +201,7 @@ impl Attachment {
             None => queues,
         };
         let namespace_ref = namespace_ref(controller, namespace, source.descriptor(), &queues);
-        let (nsid, limit) = (namespace.nsid, options.deadline);
+        let (nsid, limit) = (namespace.nsid, options.timeout);
         let left = watch.recovery().left_proof();
         let request = DoorbellRequest { source: &source, choice, nsid, limit, left };
         request.prepare(&target)?;

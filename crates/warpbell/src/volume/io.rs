@@ -19,14 +19,14 @@ warpbell_base::options! {
         /// Commands in flight on each SSD.
         pub depth: u32,
         /// The longest that one command may take.
-        pub deadline: Duration,
+        pub timeout: Duration,
     }
 }
 
 impl Default for VolumeIoSpec {
     /// 32 commands on each SSD, 30 s for one.
     fn default() -> VolumeIoSpec {
-        VolumeIoSpec { depth: 32, deadline: Duration::from_secs(30) }
+        VolumeIoSpec { depth: 32, timeout: Duration::from_secs(30) }
     }
 }
 

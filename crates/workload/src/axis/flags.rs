@@ -87,7 +87,7 @@ const FLAGS: &[Flag] = &[
     flag!("io-limit", io_limit, read_open, show_open),
     flag!("runtime", runtime, read_open_time, show_open_time),
     flag!("ramp", ramp, read_time, show_time),
-    flag!("deadline", deadline, read_time, show_time),
+    flag!("timeout", timeout, read_time, show_time),
     flag!("retries", retries, read, show),
     flag!("recover", recover, read_switch, show_switch),
     flag!("threads", threads, read_open, show_open),
@@ -153,6 +153,8 @@ pub fn swept() -> impl Iterator<Item = &'static str> {
 
 /// The flag with this name, if it can be swept.
 pub(super) fn named(name: &str) -> Option<&'static Flag> {
+    // As the command takes its name of before.
+    let name = if name == "deadline" { "timeout" } else { name };
     FLAGS.iter().find(|flag| flag.name == name)
 }
 

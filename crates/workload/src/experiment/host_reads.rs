@@ -15,7 +15,7 @@ use crate::size::ByteSize;
 use crate::stopwatch::Stopwatch;
 
 /// The longest that one command may take.
-const DEADLINE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Completions that are reported at a time, where the ring has room for more commands than are in flight.
 const BATCH: u32 = 32;
 /// Ring entries at least.
@@ -94,7 +94,7 @@ impl<'a> HostReads<'a> {
         let entries = (depth + 1).next_power_of_two().max(ENTRIES).min(most);
         // A full ring has room for a command as soon as a completion was reported, and not before.
         let batch = BATCH.min(entries.saturating_sub(depth).max(1));
-        let options = IoQueueOptions::new().deadline(DEADLINE).cq_batch(batch);
+        let options = IoQueueOptions::new().timeout(TIMEOUT).cq_batch(batch);
         let spec = HostQueueSpec::new(entries, options).priority(priority);
         let queue = lab.ssd.host_queue_with(spec, lab.ssd.buffer(1)?)?;
         let flights = vec![None; queue.depth() as usize];

@@ -162,7 +162,7 @@ impl KernelRunner<'_> {
             .page_bytes(job.bs_bytes as u32)
             .lines(shape.lines)
             .first_block(Lba(job.first_block()))
-            .deadline(job.deadline);
+            .timeout(job.timeout);
         let end = job.first_block() + job.io_slots() * job.io_blocks();
         let cache = PageCache::new(target, (end, job.block_size_bytes), &spec)?;
         let memory = self.attachment.buffer(cache.buffer_bytes())?;

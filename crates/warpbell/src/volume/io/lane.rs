@@ -48,7 +48,7 @@ impl Lane {
             return Err(Error::Argument { object: "depth", value: depth.to_string(), limit });
         }
         let (nsid, entries) = (Nsid(member.reference.ns.nsid), (depth + 1).next_power_of_two().min(most));
-        let spec = RequestQueueSpec::new(nsid, depth).entries(entries).timeout(spec.deadline);
+        let spec = RequestQueueSpec::new(nsid, depth).entries(entries).timeout(spec.timeout);
         let block = 1 << member.reference.ns.block_shift;
         let requests = RequestQueue::over(memory, member.name.clone(), spec, block);
         Ok(Lane { requests, ended: Vec::new(), _queues: queues, controller, by, written: None })

@@ -42,7 +42,7 @@ pub fn digests(fixture: &Fixture) -> anyhow::Result<String> {
             nsid: Nsid(1),
             bs: ByteSize(bs),
             warps,
-            deadline: Duration::from_secs(10),
+            timeout: Duration::from_secs(10),
             file: None,
         };
         let found = digest(&ssd, fixture.target, &options, &Control::new())?;
