@@ -120,7 +120,7 @@ fn settings(text: &str) {
 fn replay(text: &str) {
     for ssd in told(parse_replay("fuzz", text, ReplayTiming::Asap)).into_iter().flatten() {
         let commands: u64 = ssd.warps.iter().map(|warp| warp.len() as u64).sum();
-        assert_eq!(commands, ssd.commands, "{text:?}: commands are lost or made up");
+        assert_eq!(commands, ssd.commands, "{text:?}: commands are lost or invented");
         let in_order = |warp: &Vec<_>| warp.is_sorted_by_key(|command: &ReplayCommand| command.at_ns);
         assert!(ssd.warps.iter().all(in_order), "{text:?}: a command waits for a later one");
     }

@@ -146,7 +146,7 @@ impl Share<'_> {
         let job = self.job;
         let schedule = Schedule::new(job, self.pass, (queue, job.queues.into()), self.drawn.clone());
         let queue = self.queue()?;
-        let data = DataPointers::new(queue.buffer().as_ref(), self.ssd.data_path().descriptor);
+        let data = DataPointers::new(queue.buffer().as_ref(), self.ssd.data_path().data_pointer);
         Ok(Worker::new(Supply { job, queue, data, schedule }))
     }
 

@@ -241,7 +241,7 @@ fn the_example_of_the_documentation_runs() {
         let queues = &fixture.several.queues[0];
         let buffer = queues.buffer(setting.blocks() as usize * BLOCK as usize).expect("a buffer");
         let memory = |bytes: usize| queues.target().memory(bytes).expect("memory");
-        let (request_queues, answers) = (memory(3 * BOX as usize), memory(96 * 8));
+        let (request_queues, answers) = (memory(3 * QUEUE_BYTES as usize), memory(96 * 8));
         let args = ExampleArgs {
             ns: queues.namespace(),
             buffer: buffer.as_ref(),

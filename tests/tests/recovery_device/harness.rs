@@ -210,7 +210,7 @@ impl Ran {
         lanes.map(<[abi::TestRecord]>::to_vec).collect()
     }
 
-    /// What reattaching said, lane by lane, wherever it was asked.
+    /// What the switch to a successor said, lane by lane, wherever it was asked.
     pub fn switched(&self) -> Vec<u32> {
         let asked = |record: &abi::TestRecord| (record.payload != 0).then_some(record.payload & 0xffff);
         self.lanes().iter().flatten().filter_map(asked).collect()

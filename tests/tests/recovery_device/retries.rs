@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use warpbell_hw::Lba;
 use warpbell::Sharing;
+use warpbell_hw::Lba;
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::Module;
 use warpbell_nvme::Status;
@@ -35,7 +35,7 @@ const CALL: Call =
 
 /// What a lane was told of its one call: status, attempts, when.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct Reported {
     status: u32,
     retried: u32,
     at: Duration,
@@ -46,7 +46,7 @@ fn run(
     call: &Call,
     faults: Vec<Fault>,
     host: impl FnMut(&Queues, &Moment) -> bool,
-) -> Vec<Told> {
+) -> Vec<Reported> {
     let faults = FaultPlan::new().faults(faults);
     let mut fixture = Fixture::new(module, call.setting, 100, faults);
     let args = abi::QueueTestArgs {
@@ -64,7 +64,7 @@ fn run(
     let records = fixture.simulation.rig.records().expect("records");
     let told = |record: &abi::TestRecord| {
         assert_eq!(record.answers, 1);
-        Told { status: record.status, retried: record.payload, at: Duration::from_nanos(record.lba) }
+        Reported { status: record.status, retried: record.payload, at: Duration::from_nanos(record.lba) }
     };
     records.iter().take(call.setting.warps as usize * 32).map(told).collect()
 }

@@ -104,9 +104,9 @@ fn a_retry_waits_as_long_as_the_controller_asks_for_and_the_time_allows() {
     assert!(mock.clock.now() - before < SECOND && count.load(Ordering::Relaxed) == 1);
 }
 
-fn io_queue(controller: &Controller, deadline: Duration, attempts: u32) -> IoQueue {
+fn io_queue(controller: &Controller, timeout: Duration, attempts: u32) -> IoQueue {
     let retry = controller.retry_policy(attempts);
-    let options = IoQueueOptions::new().timeout(deadline).retry(retry);
+    let options = IoQueueOptions::new().timeout(timeout).retry(retry);
     IoQueue::new(controller.create_queue_pair(QueueSpec::new(64)).unwrap(), options).unwrap()
 }
 

@@ -14,9 +14,9 @@ use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector, SoftDevice};
 use crate::fixture::*;
 use crate::wired::Wired;
 
-fn by_interrupt_within(controller: &Controller, entries: u32, deadline: Duration) -> IoQueue {
+fn by_interrupt_within(controller: &Controller, entries: u32, timeout: Duration) -> IoQueue {
     let spec = QueueSpec::new(entries).notification(Notification::Interrupt);
-    let options = IoQueueOptions::new().timeout(deadline);
+    let options = IoQueueOptions::new().timeout(timeout);
     IoQueue::new(controller.create_queue_pair(spec).unwrap(), options).unwrap()
 }
 

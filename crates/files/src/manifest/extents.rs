@@ -1,4 +1,4 @@
-//! Extents as the kernel tells them (FIEMAP), and which of them can be read without it.
+//! Extents as the kernel reports them (FIEMAP), and which of them can be read without it.
 
 use std::fs::File;
 
@@ -6,9 +6,9 @@ use fiemap::{Fiemap, FiemapExtentFlags as Flags, FiemapFlags};
 
 use crate::Extent;
 
-/// An extent as the kernel tells it.
+/// An extent as the kernel reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct Reported {
     /// Offset in the file.
     pub logical: u64,
     /// Byte of the file system's device.
@@ -34,22 +34,22 @@ pub enum ExtentError {
     /// An extent that is no whole number of blocks.
     #[error("{} is not in whole blocks of {block} bytes", named(.extent))]
     Unaligned {
-        /// As the kernel tells it.
-        extent: Told,
+        /// As the kernel reports it.
+        extent: Reported,
         /// Bytes of a block.
         block: u64,
     },
     /// An extent that ends behind its device.
     #[error("{} ends behind the device, which has {bytes} bytes", named(.extent))]
     BehindDevice {
-        /// As the kernel tells it.
-        extent: Told,
+        /// As the kernel reports it.
+        extent: Reported,
         /// Bytes of the device.
         bytes: u64,
     },
 }
 
-fn named(extent: &Told) -> String {
+fn named(extent: &Reported) -> String {
     format!("its extent of {} bytes at byte {} of the device", extent.length, extent.physical)
 }
 
@@ -76,11 +76,11 @@ pub struct Limits {
 }
 
 /// Asks the kernel for a file's extents, after it has written what it has in memory.
-pub fn ask(file: &File) -> std::io::Result<Vec<Told>> {
+pub fn ask(file: &File) -> std::io::Result<Vec<Reported>> {
     Fiemap::with_flags(file, FiemapFlags::SYNC)
         .map(|extent| {
             let extent = extent?;
-            Ok(Told {
+            Ok(Reported {
                 logical: extent.fe_logical,
                 physical: extent.fe_physical,
                 length: extent.fe_length,
@@ -105,7 +105,7 @@ const REFUSED: [(Flags, &str); 7] = [
 ///
 /// # Errors
 /// Why the file cannot be read without the kernel.
-pub fn placed(told: &[Told], limits: Limits) -> Result<Placed, ExtentError> {
+pub fn placed(told: &[Reported], limits: Limits) -> Result<Placed, ExtentError> {
     let mut placed = Placed { extents: Vec::new(), shared: false };
     for one in told {
         let flags = Flags::from_bits(one.flags).ok_or(ExtentError::Flags { flags: one.flags })?;
@@ -121,7 +121,7 @@ pub fn placed(told: &[Told], limits: Limits) -> Result<Placed, ExtentError> {
     Ok(placed)
 }
 
-fn within(one: &Told, limits: Limits) -> Result<Extent, ExtentError> {
+fn within(one: &Reported, limits: Limits) -> Result<Extent, ExtentError> {
     let block = u64::from(limits.block_size);
     if [one.logical, one.physical, one.length].iter().any(|value| !value.is_multiple_of(block)) {
         return Err(ExtentError::Unaligned { extent: *one, block });
@@ -138,8 +138,8 @@ mod tests {
 
     const LIMITS: Limits = Limits { size: 10_000, start: 1 << 20, bytes: 1 << 20, block_size: 512 };
 
-    fn told(logical: u64, physical: u64, length: u64, flags: Flags) -> Told {
-        Told { logical, physical, length, flags: flags.bits() }
+    fn told(logical: u64, physical: u64, length: u64, flags: Flags) -> Reported {
+        Reported { logical, physical, length, flags: flags.bits() }
     }
 
     #[test]
@@ -175,7 +175,8 @@ mod tests {
     #[test]
     fn extents_lie_in_whole_blocks_of_the_device() {
         for (logical, physical, length) in [(100, 0, 512), (0, 100, 512), (0, 0, 100)] {
-            let reason = placed(&[told(logical, physical, length, Flags::empty())], LIMITS).unwrap_err().to_string();
+            let reason =
+                placed(&[told(logical, physical, length, Flags::empty())], LIMITS).unwrap_err().to_string();
             assert!(reason.ends_with("is not in whole blocks of 512 bytes"), "{reason}");
         }
         for physical in [1 << 20, u64::MAX - 511] {

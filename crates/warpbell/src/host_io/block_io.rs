@@ -32,7 +32,7 @@ impl BlockIo {
     /// A queue and a buffer of its own, for one namespace.
     pub fn new(ssd: &Ssd, nsid: Nsid) -> Result<BlockIo, Error> {
         let block = u64::from(ssd.namespace(Some(nsid))?.block_size);
-        let by = ssd.data_path().descriptor;
+        let by = ssd.data_path().data_pointer;
         let most = ssd.max_command_bytes().min(CHUNK as u64);
         let entries = ENTRIES.min(ssd.controller().max_entries());
         let options = IoQueueOptions::new().timeout(TIMEOUT);

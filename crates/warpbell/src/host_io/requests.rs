@@ -1,4 +1,4 @@
-//! Requests of the host over one queue of its own: split into commands, kept in flight up to a depth, and given back when
+//! Requests of the host over one queue of its own: split into commands, kept in flight up to a depth, and returned when
 //! they have ended. Whoever owns it says when to push and reap: no thread, no waiting, no lock.
 
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ const PIECE_BYTES: u64 = 1 << 20;
 /// The most bytes of a command of an SSD that reads or writes.
 pub(crate) fn command_bytes(memory: &Memory) -> u64 {
     let most = memory.controller().max_transfer_bytes().unwrap_or(u64::MAX);
-    most.min(DataPointers::max_bytes(memory.descriptor())).min(PIECE_BYTES)
+    most.min(DataPointers::max_bytes(memory.data_pointer())).min(PIECE_BYTES)
 }
 
 warpbell_base::options! {
@@ -173,7 +173,7 @@ impl<M: IoMemory, T> RequestQueue<M, T> {
         let spec = HostQueueSpec::new(self.spec.entries, IoQueueOptions::new().timeout(self.spec.timeout));
         // Slots are at most as many as entries.
         let buffer = self.memory.buffer(self.spec.entries as usize * RANGE_BYTES)?;
-        let data = DataPointers::new(buffer.as_ref(), self.memory.descriptor());
+        let data = DataPointers::new(buffer.as_ref(), self.memory.data_pointer());
         let queue = HostQueue::new(&self.memory, self.spec.nsid, spec, buffer.clone())?;
         self.slots = vec![None; queue.depth() as usize];
         (self.ranges, self.queue) = (Some((buffer, data)), Some(queue));
@@ -365,7 +365,7 @@ mod tests {
     fn what_is_split_ends_once_and_before_a_flush_behind_it() {
         let ssd = Ssd::open(&"soft:size=4m,mdts=1".parse().unwrap(), &OpenOptions::new()).unwrap();
         let buffer = ssd.buffer(64 << 10).unwrap();
-        let data = DataPointers::new(buffer.as_ref(), ssd.data_path().descriptor);
+        let data = DataPointers::new(buffer.as_ref(), ssd.data_path().data_pointer);
         let spec = RequestQueueSpec::new(Nsid(1), 2).timeout(Duration::from_secs(60));
         let mut queue = RequestQueue::new(&ssd, spec).unwrap();
         for (tag, op) in [IoOp::Write, IoOp::Flush, IoOp::Read].into_iter().enumerate() {
@@ -411,7 +411,7 @@ mod tests {
         for half in ["submission", "completion"] {
             let ssd = undeleting(half);
             let buffer = ssd.buffer(4096).unwrap();
-            let data = Some((DataPointers::new(buffer.as_ref(), ssd.data_path().descriptor), 0));
+            let data = Some((DataPointers::new(buffer.as_ref(), ssd.data_path().data_pointer), 0));
             let spec = RequestQueueSpec::new(Nsid(1), 4).timeout(Duration::from_millis(200));
             let mut queue = RequestQueue::new(&ssd, spec).unwrap();
             let (user, memory) = (Arc::new(()), Arc::new(()));

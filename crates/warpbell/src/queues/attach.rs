@@ -21,8 +21,8 @@ use crate::queues::memory::Memory;
 use crate::queues::pairs::{check_queues, check_replacement_queues, create_pairs, delete_pairs};
 use crate::recovery::{QueueTable, TableParts, Watch};
 use crate::{
-    Buffer, Descriptor, DeviceMemory, DoorbellChoice, Error, KernelQueues, KernelQueuesSpec, Launch, Module,
-    OpenTarget, OrderPolicy, QueueCounters, Recovery, Regions, Sharing, Target, TraceSpec,
+    Buffer, DataPointerKind, DeviceMemory, DoorbellChoice, Error, KernelQueues, KernelQueuesSpec, Launch,
+    Module, OpenTarget, OrderPolicy, QueueCounters, Recovery, Regions, Sharing, Target, TraceSpec,
 };
 
 warpbell_base::options! {
@@ -90,10 +90,10 @@ impl AttachOptions {
     fn layout(&self, wide: bool) -> Result<CidLayout, Error> {
         let make = if wide { CidLayout::wide } else { CidLayout::new };
         let layout = match self.commands_per_lane {
-            Some(tokens) => make(self.queues, self.warps, tokens)?,
+            Some(commands_per_lane) => make(self.queues, self.warps, commands_per_lane)?,
             None => [DEFAULT_COMMANDS_PER_LANE, 2]
                 .iter()
-                .find_map(|tokens| make(self.queues, self.warps, *tokens).ok())
+                .find_map(|commands_per_lane| make(self.queues, self.warps, *commands_per_lane).ok())
                 .map_or_else(|| make(self.queues, self.warps, 1), Ok)?,
         };
         if self.sharing == Sharing::Exclusive && self.warps != self.queues {
@@ -200,7 +200,7 @@ impl Attachment {
             Some(trace) => queues.traced(&target, trace)?,
             None => queues,
         };
-        let namespace_ref = namespace_ref(controller, namespace, source.descriptor(), &queues);
+        let namespace_ref = namespace_ref(controller, namespace, source.data_pointer(), &queues);
         let (nsid, limit) = (namespace.nsid, options.timeout);
         let left = watch.recovery().left_proof();
         let request = DoorbellRequest { source: &source, choice, nsid, limit, left };
@@ -471,11 +471,11 @@ fn publish(
 fn namespace_ref(
     controller: &Controller,
     namespace: &Namespace,
-    by: Descriptor,
+    by: DataPointerKind,
     queues: &KernelQueues,
 ) -> abi::NamespaceRef {
     let block_bytes = u64::from(namespace.block_size);
-    let by_prp = if by == Descriptor::Prp { u64::from(abi::PRP_LIST_MAX) * 4096 } else { u64::MAX };
+    let by_prp = if by == DataPointerKind::Prp { u64::from(abi::PRP_LIST_MAX) * 4096 } else { u64::MAX };
     let identify = controller.identify();
     let transfer = controller.max_transfer_bytes().unwrap_or(u64::MAX).min(by_prp);
     abi::NamespaceRef {
@@ -483,7 +483,7 @@ fn namespace_ref(
         nsid: namespace.nsid.get(),
         block_shift: namespace.block_size.trailing_zeros(),
         max_blocks: (transfer / block_bytes).clamp(1, 65536) as u32,
-        flags: if by == Descriptor::Sgl { abi::NAMESPACE_SGL } else { 0 },
+        flags: if by == DataPointerKind::Sgl { abi::NAMESPACE_SGL } else { 0 },
         crdt: [identify.crdt1, identify.crdt2, identify.crdt3].map(u32::from),
         ..queues.namespace()
     }

@@ -176,7 +176,8 @@ mod tests {
     use super::*;
 
     fn schedule() -> TileSchedule {
-        let tile = |number: u64| Tile { number, first_block: Lba(number * 9), blocks: 2, rows: 3, row_stride: 40 };
+        let tile =
+            |number: u64| Tile { number, first_block: Lba(number * 9), blocks: 2, rows: 3, row_stride: 40 };
         let order: Vec<Tile> = (0..40).map(|at| tile(at * at % 7)).collect();
         TileSchedule::new(&order, TileSpec { block_bytes: 512, slots: 3, ahead: 1 }).expect("a schedule")
     }

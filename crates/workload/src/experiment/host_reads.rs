@@ -106,7 +106,7 @@ impl<'a> HostReads<'a> {
     pub(super) fn begin(&mut self, read: usize, offset: u64, into: &Buffer, at: u64) -> Result<(), RunError> {
         let Shape { bytes, block, .. } = self.shape;
         let sqe = command::read(self.nsid, offset / block, (bytes / block - 1) as u16);
-        let data = DataPointers::new(into.as_ref(), self.ssd.data_path().descriptor);
+        let data = DataPointers::new(into.as_ref(), self.ssd.data_path().data_pointer);
         let token = self.queue.push(&data.attach(sqe, at, bytes as u32));
         let token = token.ok_or_else(|| RunError::Unmeasurable("the host's queue has no room".to_owned()))?;
         self.flights[usize::from(token.slot)] = Some((read, self.clock.elapsed()));

@@ -9,7 +9,7 @@ use super::VolumeIoSpec;
 use crate::host_io::check_tail;
 use crate::volume::{Member, VolumePart, VolumePlace};
 use crate::{
-    Attachment, DataPointers, Descriptor, Error, IoEnd, IoOp, IoOutcome, IoRequest, RequestQueue,
+    Attachment, DataPointerKind, DataPointers, Error, IoEnd, IoOp, IoOutcome, IoRequest, RequestQueue,
     RequestQueueSpec, Ssd, VolumeBuffer,
 };
 
@@ -31,7 +31,7 @@ pub(super) struct Lane {
     ended: Vec<IoEnd<Used, Tag>>,
     _queues: Attachment,
     controller: Arc<Controller>,
-    by: Descriptor,
+    by: DataPointerKind,
     /// Once writes are allowed.
     written: Option<Namespace>,
 }
@@ -40,7 +40,7 @@ impl Lane {
     pub(super) fn new(member: &Member, spec: &VolumeIoSpec) -> Result<Lane, Error> {
         let queues = member.queues.share();
         let memory = queues.source().clone();
-        let (controller, by) = (memory.controller().clone(), memory.descriptor());
+        let (controller, by) = (memory.controller().clone(), memory.data_pointer());
         let (most, depth) = (controller.max_entries(), spec.depth);
         if depth >= most {
             let limit =
