@@ -29,7 +29,7 @@ impl Stepped {
         let (nsid, block) = (namespace.nsid.get(), namespace.block_size);
         let options = IoQueueOptions::new().sq_batch(BATCH);
         let queue = ssd.host_queue(ENTRIES, options, ssd.buffer(block as usize)?)?;
-        let data = DataPointers::new(queue.buffer().as_ref(), ssd.data_path().descriptor);
+        let data = DataPointers::new(queue.buffer().as_ref(), ssd.data_path().data_pointer);
         let sqe = data.attach(command::read(nsid, 0, 0), 0, block);
         let mut stepped = Stepped { queue, device, sqe, _ssd: ssd };
         stepped.submit();

@@ -10,7 +10,7 @@
 //! struct AddArgs { stage: StageRef, x: u64, y: u64, z: u64, count: u64 }
 //!
 //! # fn run(options: &Options, sizes: warpbell_data::Vectors) -> Result<(), Failure> {
-//! let data = DataFile::take(options, sizes.into())?;                   // made up, or the one that --data names
+//! let data = DataFile::take(options, sizes.into())?;                   // synthetic, or the one that --data names
 //! let (x, y) = (data.section("x")?, data.section("y")?);
 //! let (z, count) = (data.room(), x.bytes / 4);                         // behind the data
 //! let code = Code { name: "vector_add.cu", source: "..." };

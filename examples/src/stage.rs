@@ -1,11 +1,13 @@
+// UNSAFETY: loads kernels of the programs.
+#![expect(unsafe_code, reason = "a compiled kernel is native code")]
 //! The SSD with the data on it, the queues, and the program's kernels.
 
 use std::time::{Duration, Instant};
 
 use warpbell::abi::{BufferRef, CacheRef, FileRef, NamespaceRef};
 use warpbell::{
-    AttachOptions, Attachment, CompileOptions, FileTable, KernelMemory, PageCache, PageCacheSpec, Program,
-    Sharing,
+    AttachOptions, Attachment, CompileOptions, FileTable, KernelMemory, Lba, PageCache, PageCacheSpec,
+    Program, Sharing,
 };
 use warpbell_workload::Control;
 use zerocopy::{Immutable, IntoBytes};
@@ -37,7 +39,7 @@ pub struct Code {
 }
 
 /// A page that another warp reads has to come within this; machines may be slow.
-const DEADLINE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Everything is set up, and the data is on the SSD.
 pub struct Stage<'a> {
@@ -79,7 +81,7 @@ impl<'a> Stage<'a> {
                 .warps(options.warps)
                 .iodepth(255)
                 .sharing(Sharing::Shared)
-                .deadline(DEADLINE),
+                .timeout(TIMEOUT),
         )?;
         let compiling = CompileOptions::default()
             .header("program.cuh", include_str!("../programs/program.cuh"))
@@ -87,7 +89,8 @@ impl<'a> Stage<'a> {
         let file = disk.file.as_ref().map(|map| FileTable::new(&queues, map)).transpose()?;
         let reference = file.as_ref().map_or(Ok(FileRef::new()), |file| file.reference(&queues))?;
         let compiling = if file.is_some() { compiling.define("PROGRAM_OF_FILE") } else { compiling };
-        let program = Program::compile(queues.target(), code.name, code.source, &compiling)?;
+        // SAFETY: the programs' sources have no initialisers of their own.
+        let program = unsafe { Program::compile(queues.target(), code.name, code.source, &compiling) }?;
         Ok(Stage { options, data, disk, queues, program, file, reference })
     }
 
@@ -129,8 +132,8 @@ impl<'a> Stage<'a> {
         let spec = PageCacheSpec::new()
             .page_bytes(page as u32)
             .lines((self.options.cache_bytes() / page) as u32)
-            .first_block(self.disk.first_block())
-            .deadline(DEADLINE);
+            .first_block(Lba(self.disk.first_block()))
+            .timeout(TIMEOUT);
         let end = self.disk.first_block() + self.disk.bytes() / self.disk.block();
         let (target, block) = (self.queues.target(), self.disk.block() as u32);
         let cache = match &self.file {

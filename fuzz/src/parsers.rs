@@ -90,13 +90,13 @@ fn axis(text: &str) {
 fn fault_plan(text: &str) {
     let Some(plan) = told(FaultPlan::from_toml(text)) else { return };
     assert!(told(plan.validate()).is_some(), "{text:?}: accepted, and not valid");
-    open(SoftConfig { faults: plan, ..small() });
+    open(small().faults(plan));
 }
 
 fn profile(text: &str) {
     let Some(profile) = told(Profile::from_toml(text)) else { return };
     assert!(told(profile.validate()).is_some(), "{text:?}: accepted, and not valid");
-    open(SoftConfig { profile: Some(profile), ..small() });
+    open(small().profile(Some(profile)));
 }
 
 /// Settings of the soft controller. Other files are none of the fuzzer's business.
@@ -120,14 +120,14 @@ fn settings(text: &str) {
 fn replay(text: &str) {
     for ssd in told(parse_replay("fuzz", text, ReplayTiming::Asap)).into_iter().flatten() {
         let commands: u64 = ssd.warps.iter().map(|warp| warp.len() as u64).sum();
-        assert_eq!(commands, ssd.commands, "{text:?}: commands are lost or made up");
+        assert_eq!(commands, ssd.commands, "{text:?}: commands are lost or invented");
         let in_order = |warp: &Vec<_>| warp.is_sorted_by_key(|command: &ReplayCommand| command.at_ns);
         assert!(ssd.warps.iter().all(in_order), "{text:?}: a command waits for a later one");
     }
 }
 
 fn small() -> SoftConfig {
-    SoftConfig { namespaces: vec![NamespaceConfig::memory(64 << 10, 512)], ..SoftConfig::default() }
+    SoftConfig::new().namespaces(vec![NamespaceConfig::memory(64 << 10, 512)])
 }
 
 /// What passed all checks can be opened, and does something.

@@ -50,14 +50,14 @@ pub fn vfio_user_server(input: &[u8]) {
 
 fn device(choices: &mut Choices) -> Arc<SoftDevice> {
     let on = choices.byte();
-    SoftDevice::stepped(SoftConfig {
-        namespaces: vec![NamespaceConfig::memory(64 << 10, 512)],
-        queue_pairs: 4,
-        controller_memory: if on & 1 == 1 { 64 << 10 } else { 0 },
-        doorbell_buffer: if on & 2 == 2 { DoorbellBufferMode::On } else { DoorbellBufferMode::Off },
-        stride: on >> 2 & 3,
-        ..SoftConfig::default()
-    })
+    SoftDevice::stepped(
+        SoftConfig::new()
+            .namespaces(vec![NamespaceConfig::memory(64 << 10, 512)])
+            .queue_pairs(4)
+            .controller_memory(if on & 1 == 1 { 64 << 10 } else { 0 })
+            .doorbell_buffer(if on & 2 == 2 { DoorbellBufferMode::On } else { DoorbellBufferMode::Off })
+            .stride(on >> 2 & 3),
+    )
     .expect("a valid configuration")
 }
 

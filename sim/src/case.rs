@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use warpbell::{AttachOptions, DataPlacement, ForeignMemory, OpenOptions, RingPlacement, Sharing, Target};
+use warpbell_base::{SplitMix64, mix64};
 use warpbell_driver::DoorbellBuffer;
 use warpbell_hw::{Nsid, Window};
 use warpbell_kernels::abi;
@@ -179,19 +180,17 @@ impl Case {
     /// The controller for it.
     pub fn soft_config(&self) -> SoftConfig {
         let bytes = self.blocks() * u64::from(self.block_size);
-        SoftConfig {
-            namespaces: vec![NamespaceConfig::memory(bytes, self.block_size)],
-            sgl: self.sgl,
-            stride: self.stride,
-            wide_cids: self.wide,
-            doorbell_buffer: if self.dbbuf { DoorbellBufferMode::On } else { DoorbellBufferMode::Off },
-            order: match self.shuffle {
+        SoftConfig::new()
+            .namespaces(vec![NamespaceConfig::memory(bytes, self.block_size)])
+            .sgl(self.sgl)
+            .stride(self.stride)
+            .wide_cids(self.wide)
+            .doorbell_buffer(if self.dbbuf { DoorbellBufferMode::On } else { DoorbellBufferMode::Off })
+            .order(match self.shuffle {
                 0 => CompletionOrder::Immediate,
                 window => CompletionOrder::Shuffled { window },
-            },
-            seed: self.seed,
-            ..SoftConfig::default()
-        }
+            })
+            .seed(self.seed)
     }
 
     /// How the device is opened for it.
@@ -223,7 +222,7 @@ impl Case {
             .iodepth(self.entries - 1)
             .commands_per_lane(Some(self.tokens))
             .sharing(self.sharing)
-            .deadline(self.deadline)
+            .timeout(self.deadline)
             .start(self.start)
             .recovery(self.recovery)
     }
@@ -235,26 +234,18 @@ pub fn seeds(default: u64) -> impl Iterator<Item = u64> {
     1..=count.unwrap_or(default)
 }
 
-/// Number `index` of the stream `seed`, as kernels draw it.
-pub fn splitmix64(state: u64) -> u64 {
-    let state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    state ^ (state >> 31)
-}
-
 /// A small generator for choices of the simulation itself.
 #[derive(Clone, Debug)]
-pub struct Draw(u64);
+pub struct Draw(SplitMix64);
 
 impl Draw {
     /// The stream `seed`.
     pub fn new(seed: u64) -> Draw {
-        Draw(splitmix64(seed ^ 0x5eed))
+        Draw(SplitMix64::from_state(mix64(seed ^ 0x5eed)))
     }
 
     /// A number below `limit`.
     pub fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        splitmix64(self.0) % limit
+        self.0.next_u64() % limit
     }
 }

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use warpbell::{Attachment, Error, Launch, LaunchOver, Module, OpenTarget, Program};
+use warpbell::{Attachment, CompileOptions, Error, Launch, LaunchOver, Module, OpenTarget, Program};
 use warpbell_kernels::abi::Plain;
 use warpbell_kernels::{self as kernels, cpu};
 use zerocopy::{Immutable, IntoBytes};
@@ -14,6 +14,17 @@ use zerocopy::{Immutable, IntoBytes};
 pub fn load_module(path: &Path) -> Result<cpu::Module, kernels::Error> {
     // SAFETY: code of the test's own.
     unsafe { cpu::Module::load(path) }
+}
+
+/// Kernels of a test's own source, compiled now.
+pub fn compile(
+    target: &OpenTarget,
+    name: &str,
+    source: &str,
+    options: &CompileOptions,
+) -> Result<Program, Error> {
+    // SAFETY: code of the test's own.
+    unsafe { Program::compile(target, name, source, options) }
 }
 
 /// A launch on the CPU executor.

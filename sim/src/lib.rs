@@ -25,10 +25,10 @@ pub mod threaded;
 
 pub use blocks::Blocks;
 pub use breach::Breach;
-pub use case::{Case, Draw, Mode, Places, Schedule, seeds, splitmix64};
+pub use case::{Case, Draw, Mode, Places, Schedule, seeds};
 pub use findings::{Finding, lines};
 pub use launches::{
-    TestLaunch, cpu_launch, cpu_launch_bytes, launch_alone, launch_program, load_module, on_cpu,
+    TestLaunch, compile, cpu_launch, cpu_launch_bytes, launch_alone, launch_program, load_module, on_cpu,
 };
 pub use memory::peek;
 pub use monitor::Monitor;

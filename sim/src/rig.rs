@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use warpbell::{Attachment, Buffer, DeviceName, KernelMemory, Ssd};
+use warpbell_base::mix64;
 use warpbell_kernels::abi::{self, Plain};
 use warpbell_softctl::SoftDevice;
 
 use zerocopy::IntoBytes;
 
 use crate::blocks::Blocks;
-use crate::case::{Case, Mode, splitmix64};
+use crate::case::{Case, Mode};
 use crate::findings::Finding;
 use crate::memory::peek;
 use warpbell::test_hooks::TestSsd;
@@ -79,7 +80,7 @@ impl Rig {
 
     /// The first and last word that a block must hold.
     fn content(&self, lba: u64) -> u64 {
-        splitmix64(self.data_seed() ^ lba)
+        mix64(self.data_seed() ^ lba)
     }
 
     fn fill_blocks(&self) -> anyhow::Result<()> {

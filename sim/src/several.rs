@@ -59,7 +59,7 @@ impl Several {
         crate::log::start();
         let (mut softs, mut queues, mut ssds) = (Vec::new(), Vec::new(), Vec::new());
         for (number, (config, options)) in each.into_iter().enumerate() {
-            let config = SoftConfig { serial: format!("S{number}"), ..config };
+            let config = config.serial(format!("S{number}"));
             let soft = SoftDevice::stepped(config).context("soft controller")?;
             let name = DeviceName::Soft("size=1m".to_owned());
             let open = OpenOptions::new().queues(Some(options.queues as u16));

@@ -103,7 +103,7 @@ impl Simulation {
 
     /// On another controller than the case's own.
     pub fn with_config(case: &Case, module: &Module, config: SoftConfig) -> anyhow::Result<Simulation> {
-        let config = SoftConfig { poison_fetched: true, ..config };
+        let config = config.poison_fetched(true);
         let soft = SoftDevice::stepped(config).context("soft controller")?;
         let rig = SoftRig::new(case, soft)?;
         let queues: Result<Vec<_>, _> = (0..case.queues as usize).map(|i| rig.attachment.queue(i)).collect();

@@ -1,6 +1,6 @@
 // Kernel `recovery_test`: flushes on a queue that the host gives up, which the groups of a warp
 // switch_to_successor from by themselves. Each lane notes of each of its `commands` commands the first
-// answer, and what reattaching said.
+// answer, and what the switch said.
 #include "src/abi_check.h"
 #include "src/common.cuh"
 

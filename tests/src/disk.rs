@@ -29,21 +29,18 @@ impl Disk {
 
     /// With this one fault.
     pub fn failing(self, action: FaultAction, selector: Selector) -> Disk {
-        Disk {
-            faults: FaultPlan { faults: vec![Fault { action, selector }], ..FaultPlan::default() },
-            ..self
-        }
+        Disk { faults: FaultPlan::new().faults(vec![Fault::new(action, selector)]), ..self }
     }
 
     /// Its controller.
     pub fn config(&self) -> SoftConfig {
-        let default = SoftConfig::default();
-        SoftConfig {
-            namespaces: vec![NamespaceConfig::memory(self.bytes, self.block)],
-            sgl: self.sgl,
-            mdts: self.mdts.unwrap_or(default.mdts),
-            faults: self.faults.clone(),
-            ..default
+        let config = SoftConfig::new()
+            .namespaces(vec![NamespaceConfig::memory(self.bytes, self.block)])
+            .sgl(self.sgl)
+            .faults(self.faults.clone());
+        match self.mdts {
+            Some(mdts) => config.mdts(mdts),
+            None => config,
         }
     }
 }

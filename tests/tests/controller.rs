@@ -35,7 +35,7 @@ fn refusal(ssd: &Ssd, options: &AttachOptions) -> String {
 
 #[test]
 fn of_64_queues_asked_for_7_are_granted_and_7_work() {
-    let config = |case: &Case| SoftConfig { grant: Some(7), ..case.soft_config() };
+    let config = |case: &Case| case.soft_config().grant(Some(7));
     let asking = Case { queues: 64, warps: 64, ..Case::new("64 asked, 7 granted") };
     let error =
         Simulation::with_config(&asking, &builtin(), config(&asking)).err().expect("no such attachment");
@@ -57,7 +57,7 @@ fn of_4_queues_asked_for_64_are_granted_and_4_are_used() {
         entries: 8,
         ..Case::new("4 asked, 64 granted")
     };
-    let simulation = expect_success_on(&case, SoftConfig { grant: Some(64), ..case.soft_config() });
+    let simulation = expect_success_on(&case, case.soft_config().grant(Some(64)));
     assert_eq!(simulation.rig.ssd.granted_queues(), 4);
     assert_eq!(simulation.rig.ssd.controller().grant().submission, 64);
 }
@@ -96,14 +96,14 @@ fn an_iodepth_between_powers_of_two_has_room_for_all_of_it() {
 #[test]
 fn a_controller_with_small_rings_limits_the_depth() {
     let case = Case { entries: 16, async_depth: 2, ..Case::new("the largest ring") };
-    let simulation = expect_success_on(&case, SoftConfig { max_entries: 16, ..case.soft_config() });
+    let simulation = expect_success_on(&case, case.soft_config().max_entries(16));
     let Rig { ssd, attachment, .. } = simulation.rig.run;
     drop(attachment);
     let text = refusal(&ssd, &AttachOptions::new().iodepth(16));
     assert_eq!(text, "iodepth 16: must be from 1 to 15, the controller's queue size less one");
     // 100 entries hold no ring of 128.
     let case = Case { entries: 64, ..Case::new("a ring limit that is no power of two") };
-    let simulation = expect_success_on(&case, SoftConfig { max_entries: 100, ..case.soft_config() });
+    let simulation = expect_success_on(&case, case.soft_config().max_entries(100));
     let Rig { ssd, attachment, .. } = simulation.rig.run;
     drop(attachment);
     let text = refusal(&ssd, &AttachOptions::new().iodepth(64));
@@ -154,7 +154,7 @@ fn namespaces_of_both_block_sizes_are_kept_apart() {
     let both = |case: &Case| {
         let namespaces =
             [512, 4096, 512].map(|size| NamespaceConfig::memory(case.blocks() * u64::from(size), size));
-        SoftConfig { namespaces: namespaces.to_vec(), ..case.soft_config() }
+        case.soft_config().namespaces(namespaces.to_vec())
     };
     for (nsid, block_size) in [(1, 512), (2, 4096), (3, 512)] {
         let case = case(nsid, block_size);
@@ -248,7 +248,7 @@ fn an_io_above_the_transfer_limit_is_split() {
             schedule,
             ..Case::new("split")
         };
-        let config = SoftConfig { mdts: 1, ..case.soft_config() };
+        let config = case.soft_config().mdts(1);
         let mut simulation = Simulation::with_config(&case, &builtin(), config).expect("a rig");
         let units = 40;
         let written = each_unit(&mut simulation, 0, blocks_per_io, units, 3);

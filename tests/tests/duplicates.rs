@@ -7,7 +7,7 @@ use warpbell::Sharing;
 use warpbell_kernels::cpu::Module;
 use warpbell_sim::simulation::{Moment, Simulation};
 use warpbell_sim::{Case, Finding, Schedule, lines, seeds};
-use warpbell_softctl::{FaultPlan, SoftConfig};
+use warpbell_softctl::FaultPlan;
 use warpbell_tests::queue_test_without;
 
 /// Commands none of which has an identifier that another had: a second completion that comes when its identifier is
@@ -29,7 +29,7 @@ fn twice_completed(
 ) -> Vec<Finding> {
     let plan = format!("[[fault]]\nkind = \"duplicate\"\nevery = {every}\n");
     let faults = FaultPlan::from_toml(&plan).expect("a plan");
-    let config = SoftConfig { faults, ..case.soft_config() };
+    let config = case.soft_config().faults(faults);
     let mut simulation = Simulation::with_config(case, module, config).expect("a rig");
     let outcome = simulation.run_while(|_, moment| controller(moment)).expect("a run");
     let repeated = simulation.rig.soft.faults().len() as u64;

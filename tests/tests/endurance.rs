@@ -50,7 +50,7 @@ const DROPS: &str = r#"
 "#;
 
 fn open(plan: &str) -> Ssd {
-    let faults = FaultPlan { seed: 7, ..FaultPlan::from_toml(plan).expect("a plan") };
+    let faults = FaultPlan::from_toml(plan).expect("a plan").seed(7);
     // Short, so that many queues are replaced.
     let recovery = RecoveryPolicy::new().settle(Duration::from_millis(20));
     let options = OpenOptions::new().faults(Some(faults)).recovery(recovery);
@@ -68,7 +68,7 @@ fn run(ssd: &Ssd, sharing: Sharing, commands: u64) -> Run {
         warps: Some(if sharing == Sharing::Shared { 6 } else { 2 }),
         sharing,
         io_limit: Some(ByteSize(commands * BLOCK)),
-        deadline: DEADLINE,
+        timeout: DEADLINE,
         retries: RETRIES,
         ..BenchOptions::default()
     };

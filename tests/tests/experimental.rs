@@ -77,7 +77,7 @@ fn orders(config: SoftConfig) -> (Vec<u16>, Vec<u16>) {
 #[test]
 fn completions_keep_submission_order_though_media_do_not() {
     for seed in seeds(10) {
-        let with = |order, profile| orders(SoftConfig { order, profile, seed, ..SoftConfig::default() });
+        let with = |order, profile| orders(SoftConfig::new().order(order).profile(profile).seed(seed));
         let (submitted, completed) = with(CompletionOrder::Submission { window: 16 }, None);
         assert_eq!(submitted, completed, "seed {seed}, shuffled");
         let (submitted, completed) = with(CompletionOrder::Shuffled { window: 16 }, None);
@@ -94,10 +94,7 @@ fn kernels_work_on_ordered_queues() {
     for (sharing, seed) in MODES.into_iter().flat_map(|s| seeds(5).map(move |seed| (s, seed))) {
         let case = Case { sharing, seed, entries: 8, commands: 6, async_depth: 2, ..Case::new("in order") };
         let order = CompletionOrder::Submission { window: 6 };
-        expect_success_on(
-            &Case { schedule: weak(), ..case.clone() },
-            SoftConfig { order, ..case.soft_config() },
-        );
+        expect_success_on(&Case { schedule: weak(), ..case.clone() }, case.soft_config().order(order));
     }
 }
 
@@ -162,7 +159,7 @@ fn a_stock_controllers_probe_refuses_wide_identifiers() {
     let wide = OpenOptions::new().wide_cids(true);
     let text = open(SoftConfig::default(), wide.clone()).err().expect("refused").to_string();
     assert!(text.contains("does not offer 32-bit command identifiers"), "{text}");
-    let config = SoftConfig { wide_cids: true, ..SoftConfig::default() };
+    let config = SoftConfig::new().wide_cids(true);
     let ssd = open(config.clone(), wide).expect("opens");
     assert!(Experimental::of(ssd.identify()).wide_cids() && ssd.controller().wide_cids());
     let queue = ssd.attach(&AttachOptions::default()).expect("attaches").queue(0).expect("a queue");

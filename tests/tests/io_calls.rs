@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use warpbell::Sharing;
+use warpbell_base::mix64;
 use warpbell_hw::{Lba, Nsid};
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::Module;
@@ -12,8 +13,7 @@ use warpbell_kernels::toolchain::Variant;
 use warpbell_nvme::NvmOpcode;
 use warpbell_sim::cpu_launch;
 use warpbell_sim::simulation::{Outcome, Simulation};
-use warpbell_sim::{Case, Schedule, seeds, splitmix64};
-use warpbell_softctl::SoftConfig;
+use warpbell_sim::{Case, Schedule, seeds};
 
 /// As in io_calls.cu.
 #[derive(Clone, Copy, Debug)]
@@ -115,7 +115,7 @@ fn cases_and_forms() -> impl Iterator<Item = (Case, u32)> {
 }
 
 fn run(module: &Module, case: &Case, with: With) -> (Simulation, Outcome) {
-    let config = SoftConfig { volatile_cache: true, ..case.soft_config() };
+    let config = case.soft_config().volatile_cache(true);
     let mut simulation = Simulation::with_config(case, module, config).expect("a rig");
     let mode = with.call as u32 | with.form << 8;
     let mut args = abi::QueueTestArgs { mode, flags: with.flags, ..simulation.rig.args() };
@@ -201,7 +201,7 @@ fn the_extents_of_all_lanes_are_deallocated_by_one_command() {
         for lanes in [ALL, 0x0000_8421, 0x8000_0002, 1] {
             let (simulation, _) = run(&module, &case, With { form, lanes, ..with(Call::Deallocate) });
             for (lane, record) in records(&simulation, lanes) {
-                let content = splitmix64(simulation.rig.args().seed ^ u64::from(lane));
+                let content = mix64(simulation.rig.args().seed ^ u64::from(lane));
                 let expected = if lane % 2 == 0 { 0 } else { content };
                 assert_eq!((record.status, record.payload, record.found), (0, 1, expected), "lane {lane}");
             }
@@ -229,7 +229,7 @@ fn what_was_written_with_fua_or_flushed_survives_a_loss_of_power_and_nothing_els
             let mut bytes = vec![0; 64 * case.block_size as usize];
             simulation.rig.soft.peek(Nsid(case.nsid), Lba(0), &mut bytes).expect("blocks");
             for (lane, block) in bytes.chunks_exact(case.block_size as usize).enumerate() {
-                let content = splitmix64(simulation.rig.args().seed ^ lane as u64);
+                let content = mix64(simulation.rig.args().seed ^ lane as u64);
                 let expected = if lane < survives { !content } else { content };
                 let found = u64::from_le_bytes(block[..8].try_into().expect("eight bytes"));
                 assert_eq!(found, expected, "block {lane} after {call:?}, {form}, {case:?}");

@@ -25,7 +25,7 @@ fn open(config: SoftConfig, options: &OpenOptions) -> Ssd {
 }
 
 fn config() -> SoftConfig {
-    SoftConfig { namespaces: vec![NamespaceConfig::memory(4 << 20, 512)], ..SoftConfig::default() }
+    SoftConfig::new().namespaces(vec![NamespaceConfig::memory(4 << 20, 512)])
 }
 
 /// Mixed I/O of `warps` warps on each of `queues` queues, `lanes` of each of which work.
@@ -43,7 +43,7 @@ fn options(protocol: Protocol, queues: u16, warps: u32, lanes: u32) -> BenchOpti
         size: Some(ByteSize(u64::from(sized(8)) << 16)),
         io_limit: Some(ByteSize(u64::from(sized(8)) << 16)),
         threads: Some(2),
-        deadline: Duration::from_secs(60),
+        timeout: Duration::from_secs(60),
         ..BenchOptions::default()
     }
 }
@@ -130,8 +130,8 @@ fn a_lost_command_ends_the_run_with_an_error() {
     let plan = "[[fault]]\nkind = \"drop\"\nafter = 300\ncount = 1\n";
     for &protocol in Protocol::ALL {
         let faults = FaultPlan::from_toml(plan).unwrap();
-        let ssd = open(SoftConfig { faults, ..config() }, &OpenOptions::default());
-        let lossy = BenchOptions { deadline: Duration::from_millis(300), ..options(protocol, 1, 2, 32) };
+        let ssd = open(config().faults(faults), &OpenOptions::default());
+        let lossy = BenchOptions { timeout: Duration::from_millis(300), ..options(protocol, 1, 2, 32) };
         let begin = Instant::now();
         let run =
             run(&ssd, &BenchOptions { io_limit: None, runtime: Some(Duration::from_secs(600)), ..lossy });

@@ -13,7 +13,7 @@ use warpbell_driver::mutation::Mutation;
 use warpbell_kernels::HEADERS;
 use warpbell_kernels::cpu::Module;
 use warpbell_sim::sim::{self, Plan, kernel};
-use warpbell_softctl::Defect;
+use warpbell_softctl::test_hooks::Defect;
 
 /// Seeds that a mutation has to show itself.
 const MOST_SEEDS: u64 = 10_000;

@@ -10,7 +10,7 @@ use warpbell_kernels::cpu::Module;
 use warpbell_kernels::toolchain::Variant;
 use warpbell_sim::simulation::{Outcome, Simulation};
 use warpbell_sim::{Case, Finding, Places, Schedule, lines, seeds};
-use warpbell_softctl::{FaultPlan, SoftConfig};
+use warpbell_softctl::FaultPlan;
 use warpbell_tests::each_apart;
 
 /// Seeds that a broken rule has to show itself.
@@ -47,7 +47,7 @@ fn cases(seed: u64) -> impl Iterator<Item = Case> {
 
 fn run(case: &Case, module: &Module, faults: &str) -> Result<(Simulation, Outcome), String> {
     let faults = FaultPlan::from_toml(faults).map_err(|error| error.to_string())?;
-    let config = SoftConfig { faults, ..case.soft_config() };
+    let config = case.soft_config().faults(faults);
     let mut simulation =
         Simulation::with_config(case, module, config).map_err(|error| format!("{error:#}"))?;
     let outcome = simulation.run().map_err(|error| format!("{error:#}"))?;

@@ -14,6 +14,7 @@ use warpbell_nvme::command::{self, QueuePriority};
 use warpbell_nvme::feature::Arbitration;
 use warpbell_sim::simulation::{Outcome, Simulation};
 use warpbell_sim::{Case, Mode, Schedule, lines, seeds, threaded};
+use warpbell_softctl::test_hooks::{Defect, with_defect};
 use warpbell_softctl::{DoorbellBufferMode, SoftConfig, SoftDevice};
 
 const MODES: [Sharing; 2] = [Sharing::Exclusive, Sharing::Shared];
@@ -116,7 +117,7 @@ fn a_controller_that_does_not_look_again_loses_a_doorbell() {
             schedule: weak(),
             ..Case::new("no recheck")
         };
-        let config = SoftConfig { doorbell_buffer: DoorbellBufferMode::NoRecheck, ..case.soft_config() };
+        let config = with_defect(case.soft_config(), Some(Defect::NoRecheck));
         let mut simulation = Simulation::with_config(&case, &builtin(), config).expect("a rig");
         let mut outcome = simulation.run().expect("a run");
         outcome.findings.extend(simulation.rig.check_success().expect("records"));
@@ -137,11 +138,8 @@ fn open(config: SoftConfig, options: OpenOptions) -> Result<Ssd, warpbell::Error
 #[test]
 fn queues_beyond_the_page_are_refused_by_name_at_each_stride() {
     for (stride, most) in [(0u8, 511u16), (1, 255), (2, 127), (3, 63), (4, 31)] {
-        let config = |queue_pairs| SoftConfig {
-            stride,
-            queue_pairs,
-            doorbell_buffer: DoorbellBufferMode::On,
-            ..SoftConfig::default()
+        let config = |queue_pairs| {
+            SoftConfig::new().stride(stride).queue_pairs(queue_pairs).doorbell_buffer(DoorbellBufferMode::On)
         };
         let options = |queues, doorbell_buffer| {
             OpenOptions::new().queues(Some(queues)).doorbell_buffer(doorbell_buffer)
@@ -171,7 +169,7 @@ fn a_controller_without_doorbell_buffers_refuses_and_a_reset_keeps_them() {
     let text = open(SoftConfig::default(), on.clone()).err().expect("refused").to_string();
     assert!(text.contains("Doorbell Buffer Config (OACS bit 8 is 0)"), "{text}");
     assert_eq!(ControllerOptions::default().doorbell_buffer, DoorbellBuffer::Auto);
-    let config = SoftConfig { doorbell_buffer: DoorbellBufferMode::On, ..SoftConfig::default() };
+    let config = SoftConfig::new().doorbell_buffer(DoorbellBufferMode::On);
     let ssd = open(config, OpenOptions::default()).expect("auto takes it");
     assert_eq!(ssd.data_path().doorbells_name(), "shadowed, mapped (polled memory)");
     for _ in 0..2 {
@@ -213,7 +211,7 @@ fn saturated_queues_are_served_by_their_weights_within_one_burst() {
     let (high, medium, low, burst) = (8u32, 4u32, 2u32, 2u32);
     let feature = Arbitration::new().with_hpw_z(7).with_mpw_z(3).with_lpw_z(1).with_ab(1);
     for seed in seeds(5) {
-        let config = SoftConfig { weighted_round_robin: true, seed, ..SoftConfig::default() };
+        let config = SoftConfig::new().weighted_round_robin(true).seed(seed);
         let soft = SoftDevice::stepped(config).expect("a controller");
         let (_controller, mut queues) = weighted(&soft, feature);
         let mut order = Vec::new();
@@ -254,7 +252,7 @@ fn saturated_queues_are_served_by_their_weights_within_one_burst() {
 
 #[test]
 fn with_threads_queues_of_all_priorities_are_served() {
-    let config = SoftConfig { weighted_round_robin: true, pollers: 2, ..SoftConfig::default() };
+    let config = SoftConfig::new().weighted_round_robin(true).pollers(2);
     let soft = SoftDevice::threaded(config).expect("a controller");
     let (_controller, mut queues) = weighted(&soft, Arbitration::new().with_hpw_z(99).with_ab(7));
     for round in 0..20 {
@@ -279,7 +277,7 @@ fn priorities_need_a_controller_that_has_them() {
     let refused = OpenOptions::new().weighted_round_robin(true);
     let text = open(SoftConfig::default(), refused.clone()).err().expect("refused").to_string();
     assert!(text.contains("arbitration bitmap (CAP.AMS) is 0"), "{text}");
-    let config = SoftConfig { weighted_round_robin: true, ..SoftConfig::default() };
+    let config = SoftConfig::new().weighted_round_robin(true);
     let high = AttachOptions::new().priority(QueuePriority::HIGH);
     let ssd = open(config.clone(), OpenOptions::default()).expect("opens");
     let text = ssd.attach(&high).err().expect("round robin has no priorities").to_string();
@@ -294,7 +292,7 @@ fn priorities_need_a_controller_that_has_them() {
 const CMB: u64 = 64 << 10;
 
 fn with_cmb(case: &Case) -> SoftConfig {
-    SoftConfig { controller_memory: CMB, ..case.soft_config() }
+    case.soft_config().controller_memory(CMB)
 }
 
 #[test]
@@ -314,7 +312,7 @@ fn submission_rings_lie_in_controller_memory_and_completion_rings_do_not() {
 
 #[test]
 fn with_threads_host_queues_use_controller_memory_too_and_survive_a_reset() {
-    let config = SoftConfig { controller_memory: CMB, ..SoftConfig::default() };
+    let config = SoftConfig::new().controller_memory(CMB);
     let soft = SoftDevice::threaded(config).expect("a controller");
     let options = OpenOptions::new().rings(RingPlacement::Cmb);
     let ssd = Ssd::over_soft(DeviceName::Soft("size=1m".to_owned()), soft.clone(), &options).expect("opens");
@@ -340,7 +338,7 @@ fn controller_memory_is_refused_by_name_where_it_cannot_serve() {
     let cmb = OpenOptions::new().rings(RingPlacement::Cmb);
     let text = open(SoftConfig::default(), cmb.clone()).err().expect("no buffer").to_string();
     assert!(text.contains("does not offer a controller memory buffer (CAP.CMBS is 0)"), "{text}");
-    let ssd = open(SoftConfig { controller_memory: 8192, ..SoftConfig::default() }, cmb).expect("opens");
+    let ssd = open(SoftConfig::new().controller_memory(8192), cmb).expect("opens");
     let three = AttachOptions::new().queues(3).warps(3).iodepth(63);
     let text = ssd.attach(&three).err().expect("two fit").to_string();
     let full = "a submission ring of 4096 bytes does not fit the controller memory buffer: 8192 of 8192 bytes are in \

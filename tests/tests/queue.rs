@@ -8,7 +8,7 @@ use std::thread;
 use warpbell::Sharing;
 use warpbell_sim::threaded::{expect_success, open, run_on, sized};
 use warpbell_sim::{Case, Mode};
-use warpbell_softctl::{FaultPlan, SoftConfig};
+use warpbell_softctl::FaultPlan;
 
 /// Batch sizes that matter at a depth; a batch has at most 32 lanes.
 fn batches(entries: u32) -> Vec<u32> {
@@ -152,7 +152,7 @@ fn a_failed_command_answers_its_own_lane_and_no_other() {
     let faults = FaultPlan::from_toml(plan).expect("a plan");
     for sharing in [Sharing::Exclusive, Sharing::Shared] {
         let case = Case { sharing, entries: 16, commands: sized(20), async_depth: 2, ..Case::new("faults") };
-        let config = SoftConfig { faults: faults.clone(), ..case.soft_config() };
+        let config = case.soft_config().faults(faults.clone());
         let rig = open(&case, config).expect("a rig");
         let outcome = run_on(&rig).expect("a run");
         assert_eq!(outcome.findings, []);

@@ -53,7 +53,7 @@ fn open(faults: &str) -> Ssd {
 fn options(sharing: Sharing) -> AttachOptions {
     let queues = if sharing == Sharing::Exclusive { 2 } else { 1 };
     let tokens = Some(16);
-    AttachOptions::new().queues(queues).warps(2).sharing(sharing).commands_per_lane(tokens).deadline(DEADLINE)
+    AttachOptions::new().queues(queues).warps(2).sharing(sharing).commands_per_lane(tokens).timeout(DEADLINE)
 }
 
 /// Two warps that flush, and that switch_to_successor when their queue is lost.

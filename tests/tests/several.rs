@@ -63,7 +63,7 @@ fn queues_of_a_removed_ssd_let_go_in_bounded_time() {
     let ssd = open("size=4m");
     let attachment = ssd.attach(&AttachOptions::new().queues(8).warps(8)).expect("attaches");
     let buffer = ssd.buffer(4096).expect("a buffer");
-    let options = IoQueueOptions::new().deadline(Duration::from_millis(200));
+    let options = IoQueueOptions::new().timeout(Duration::from_millis(200));
     let spec = HostQueueSpec::new(16, options).notification(Notification::Interrupt);
     let mut queue = ssd.host_queue_with(spec, buffer).expect("a queue");
     ssd.soft().expect("soft").remove();

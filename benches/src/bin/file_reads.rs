@@ -16,11 +16,12 @@ use rustix::time::{ClockId, clock_gettime};
 use warpbell::{
     AttachOptions, Attachment, CompileOptions, FileTable, Launch, OpenOptions, Program, Ssd, Target,
 };
+use warpbell_base::SplitMix64;
 use warpbell_files::{Extent, FileMap};
 use warpbell_kernels::abi::{BufferRef, FileRef, NamespaceRef};
 use warpbell_kernels::cpu::State;
 use warpbell_softctl::SoftDevice;
-use warpbell_workload::{SplitMix64, median, median_interval};
+use warpbell_workload::{median, median_interval};
 use zerocopy::{Immutable, IntoBytes};
 
 /// Each lane reads 4 KiB again and again: at its offsets of the list, or at its blocks.
@@ -165,7 +166,9 @@ impl Case {
         let map = FileMap::new(extents * bytes, list.collect())?;
         ensure!(map.extents().len() as u64 == extents, "extents lie together");
         let target = Target::Cpu.open()?;
-        let program = Program::compile(&target, "file_reads.cu", KERNELS, &CompileOptions::default())?;
+        let options = CompileOptions::default();
+        // SAFETY: the source has no initialisers of its own.
+        let program = unsafe { Program::compile(&target, "file_reads.cu", KERNELS, &options) }?;
         let mut random = SplitMix64::new(1, 0);
         let offset = |_| random.below(extents * READS_PER_EXTENT) * READ;
         let offsets = (0..ROUNDS * LANES).map(offset).collect();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpbell::{FileTable, PageCache, PageCacheSpec};
+use warpbell::{FileTable, Lba, PageCache, PageCacheSpec};
 use warpbell_kernels::abi::CacheRef;
 
 use crate::error::{Answer, Failure};
@@ -95,10 +95,10 @@ fn spec(options: &CacheOptions) -> Answer<PageCacheSpec> {
     let kept_end = kept_first.checked_add(kept_pages).ok_or_else(|| {
         Failure::invalid(format!("kept_pages {kept_pages}: beyond the last number there is"))
     })?;
-    let deadline = Duration::from_nanos(timeout_ns);
+    let timeout = Duration::from_nanos(timeout_ns);
     Ok(PageCacheSpec::new()
-        .first_block(first_block)
-        .deadline(if deadline.is_zero() { default.deadline } else { deadline })
+        .first_block(Lba(first_block))
+        .timeout(if timeout.is_zero() { default.timeout } else { timeout })
         .kept(kept_first..kept_end)
         .page_bytes(if page_bytes == 0 { default.page_bytes } else { page_bytes })
         .lines(if lines == 0 { default.lines } else { lines }))

@@ -12,16 +12,30 @@ use crate::handle::{Kind, Table};
 pub(crate) static PROGRAMS: Table<Program> = Table::new(Kind::Program);
 
 /// Compiles a source for a target.
-pub(crate) fn compile(target: Target, name: &str, source: &str, options: &CompileOptions) -> Answer<u64> {
+///
+/// # Safety
+/// As for [`Program::compile`].
+pub(crate) unsafe fn compile(
+    target: Target,
+    name: &str,
+    source: &str,
+    options: &CompileOptions,
+) -> Answer<u64> {
     let target = target.open()?;
-    Ok(PROGRAMS.add(Program::compile(&target, name, source, options)?))
+    // SAFETY: the contract of this function.
+    let program = unsafe { Program::compile(&target, name, source, options) };
+    Ok(PROGRAMS.add(program?))
 }
 
 /// The same for the source in a file.
-pub(crate) fn compile_file(target: Target, path: &str, options: &CompileOptions) -> Answer<u64> {
+///
+/// # Safety
+/// As for [`Program::compile`].
+pub(crate) unsafe fn compile_file(target: Target, path: &str, options: &CompileOptions) -> Answer<u64> {
     let text = std::fs::read_to_string(Path::new(path))
         .map_err(|error| Failure::invalid(format!("kernel source {path}: {error}")))?;
-    compile(target, path, &text, options)
+    // SAFETY: the contract of this function.
+    unsafe { compile(target, path, &text, options) }
 }
 
 /// Kernels that were compiled before.

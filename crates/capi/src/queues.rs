@@ -66,7 +66,7 @@ impl Request {
             }
         };
         let queues = given(self.queues, default.queues);
-        let deadline = Duration::from_nanos(self.timeout_ns);
+        let timeout = Duration::from_nanos(self.timeout_ns);
         Ok(AttachOptions::new()
             .target(self.target)
             .nsid((self.nsid != 0).then_some(Nsid(self.nsid)))
@@ -77,7 +77,7 @@ impl Request {
             .sharing(sharing)
             .replacement_queues(count(self.replacement_queues, default.replacement_queues))
             .recovery(self.recovery)
-            .deadline(if deadline.is_zero() { default.deadline } else { deadline }))
+            .timeout(if timeout.is_zero() { default.timeout } else { timeout }))
     }
 }
 

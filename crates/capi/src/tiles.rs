@@ -1,6 +1,6 @@
 //! Schedules of tiles of a C program.
 
-use warpbell::{Tile, TileList, TileSchedule, TileSpec};
+use warpbell::{Lba, Tile, TileList, TileSchedule, TileSpec};
 use warpbell_kernels::abi::ScheduleRef;
 
 use crate::error::{Answer, Failure};
@@ -68,5 +68,5 @@ impl Tiles {
 
 fn tile_of(tile: &types::Tile) -> Tile {
     let types::Tile { number, first_block, row_stride, blocks, rows } = *tile;
-    Tile { number, first_block, blocks, rows, row_stride }
+    Tile { number, first_block: Lba(first_block), blocks, rows, row_stride }
 }

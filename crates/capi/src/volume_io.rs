@@ -41,10 +41,10 @@ impl Io {
         let volume = VOLUMES.get(volume)?;
         let user = volume.users.enter(|| ())?;
         let default = VolumeIoSpec::default();
-        let deadline = Duration::from_nanos(options.timeout_ns);
+        let timeout = Duration::from_nanos(options.timeout_ns);
         let spec = VolumeIoSpec::new()
             .depth(if options.depth == 0 { default.depth } else { options.depth })
-            .deadline(if deadline.is_zero() { default.deadline } else { deadline });
+            .timeout(if timeout.is_zero() { default.timeout } else { timeout });
         let mut io = VolumeIo::new(&volume.volume, &spec)?;
         if options.write != 0 {
             let ssds: Vec<&Ssd> = volume.queues.iter().map(|queues| &*queues.ssd.ssd).collect();

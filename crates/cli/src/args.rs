@@ -21,6 +21,7 @@ pub use calibrate::{BenchCommand, CalibrateArgs};
 pub use catalogue::{ExportArgs, ImportArgs, RemoveArgs, VerifyArgs};
 use std::path::PathBuf;
 
+use clap::builder::TypedValueParser;
 use clap::{Args, Parser, Subcommand};
 pub use device::DeviceArgs;
 pub use experiment::ExperimentArgs;
@@ -34,9 +35,15 @@ pub use report::{CostsReportArgs, GpuReportArgs, Rate, Report, ReportArgs, Roof}
 pub use results::ResultArgs;
 pub use serve::{Doorbells, ServeArgs};
 pub use trace::TraceArgs;
+use warpbell_hw::Nsid;
 use warpbell_workload::ByteSize;
 
 use crate::exit::Ending;
+
+/// A namespace identifier.
+fn nsid() -> impl TypedValueParser<Value = Nsid> {
+    clap::value_parser!(u32).map(Nsid)
+}
 
 /// GPU kernels that read and write NVMe SSDs by themselves.
 #[derive(Debug, Parser)]
@@ -205,8 +212,8 @@ pub struct DigestArgs {
     #[command(flatten)]
     pub device: DeviceArgs,
     /// Namespace
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub nsid: u32,
+    #[arg(long, value_name = "N", default_value = "1", value_parser = nsid())]
+    pub nsid: Nsid,
     /// Bytes of one read; a multiple of the block size
     #[arg(long, value_name = "SIZE", default_value = "128k")]
     pub bs: ByteSize,
@@ -223,8 +230,8 @@ pub struct ReadArgs {
     #[command(flatten)]
     pub device: DeviceArgs,
     /// Namespace
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub nsid: u32,
+    #[arg(long, value_name = "N", default_value = "1", value_parser = nsid())]
+    pub nsid: Nsid,
     /// First block; of a namespace
     #[arg(long, value_name = "LBA")]
     pub lba: Option<u64>,
@@ -250,8 +257,8 @@ pub struct WriteArgs {
     #[command(flatten)]
     pub device: DeviceArgs,
     /// Namespace
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub nsid: u32,
+    #[arg(long, value_name = "N", default_value = "1", value_parser = nsid())]
+    pub nsid: Nsid,
     /// First block; of a namespace
     #[arg(long, value_name = "LBA")]
     pub lba: Option<u64>,

@@ -27,7 +27,7 @@ pub enum Access {
     /// It also writes, to this namespace.
     Write {
         /// The namespace.
-        nsid: u32,
+        nsid: Nsid,
     },
 }
 
@@ -58,9 +58,9 @@ pub fn open_file(args: &DeviceArgs, named: &Named, access: Access) -> Result<Ssd
     let (Access::Write { nsid }, Some(path)) = (access, &named.path) else {
         return open_named(args, &named.device, access);
     };
-    let allow_write = permission::of_file(&named.device, (Nsid(nsid), path), &args.allow_write)?;
-    permission::before(&named.device, &allow_write, Nsid(nsid))?;
-    mounted::refuse(named, Nsid(nsid))?;
+    let allow_write = permission::of_file(&named.device, (nsid, path), &args.allow_write)?;
+    permission::before(&named.device, &allow_write, nsid)?;
+    mounted::refuse(named, nsid)?;
     open_named(&DeviceArgs { allow_write, ..args.clone() }, &named.device, access)
 }
 
@@ -69,7 +69,7 @@ pub fn open_all(args: &DeviceArgs, access: Access) -> Result<Vec<Ssd>, Ending> {
     let names = args.names()?;
     if let Access::Write { nsid } = access {
         // All are checked before the first is touched.
-        names.iter().try_for_each(|name| permission::before(name, &args.allow_write, Nsid(nsid)))?;
+        names.iter().try_for_each(|name| permission::before(name, &args.allow_write, nsid))?;
     }
     let placements = placements(args)?;
     names.into_iter().map(|name| open_one(args, name, access, placements.clone())).collect()
@@ -92,7 +92,7 @@ fn options(
     (rings, data): (RingPlacement, DataPlacement),
 ) -> Result<OpenOptions, Ending> {
     if let Access::Write { nsid } = access {
-        permission::before(name, &args.allow_write, Nsid(nsid))?;
+        permission::before(name, &args.allow_write, nsid)?;
     }
     if args.iommu != IommuChoice::Auto && matches!(name, DeviceName::Soft(_) | DeviceName::VfioUser(_)) {
         return Err(Ending::usage(format!(
@@ -124,11 +124,11 @@ pub fn open_to_read(name: &DeviceName) -> Result<Ssd, Ending> {
 /// Opens a device to overwrite a part of it that nobody needs.
 pub fn open_scratch(
     name: &DeviceName,
-    nsid: u32,
+    nsid: Nsid,
     allow_write: &[String],
     options: OpenOptions,
 ) -> Result<Ssd, Ending> {
-    permission::before(name, allow_write, Nsid(nsid))?;
+    permission::before(name, allow_write, nsid)?;
     let options = options.allow_write(allow_write.to_vec());
     opened(name, Access::Write { nsid }, &options)
 }

@@ -21,8 +21,8 @@ pub struct Part<'a> {
 
 impl<'a> Part<'a> {
     /// What the options select of namespace `nsid`.
-    pub fn new(ssd: &'a Ssd, nsid: u32, args: &PartArgs) -> Result<Part<'a>, Ending> {
-        let source = SsdSource::new(ssd, Some(Nsid(nsid)))?;
+    pub fn new(ssd: &'a Ssd, nsid: Nsid, args: &PartArgs) -> Result<Part<'a>, Ending> {
+        let source = SsdSource::new(ssd, Some(nsid))?;
         let (start, bytes) = match &args.partition {
             None => (0, source.bytes()),
             Some(name) => {
@@ -35,10 +35,10 @@ impl<'a> Part<'a> {
         };
         let space = Partition::new(source, start, bytes).map_err(|error| of(ssd, error))?;
         let manifest = match &args.manifest {
-            Some(path) => Some((manifest::load(path)?, manifest::identity(ssd, Nsid(nsid)))),
+            Some(path) => Some((manifest::load(path)?, manifest::identity(ssd, nsid))),
             None => None,
         };
-        Ok(Part { space, options: OpenOptions { allow_dirty: args.allow_dirty }, manifest })
+        Ok(Part { space, options: OpenOptions::new().allow_dirty(args.allow_dirty), manifest })
     }
 
     /// What `ask` finds in the file system there.
@@ -67,7 +67,7 @@ impl<'a> Part<'a> {
 pub fn writable_file(
     ssd: &Ssd,
     named: &Named,
-    (nsid, args): (u32, &PartArgs),
+    (nsid, args): (Nsid, &PartArgs),
 ) -> Result<WritableFile, Ending> {
     let refuse = |flag: &str, why: &str| Err(Ending::usage(format!("{flag}: {why}")));
     if args.allow_dirty {
@@ -80,7 +80,7 @@ pub fn writable_file(
         let why = "a whole partition is not written; name a file, as DEVICE#/path, or the device alone";
         return refuse("--partition", why);
     };
-    let source = SsdSource::new(ssd, Some(Nsid(nsid)))?;
+    let source = SsdSource::new(ssd, Some(nsid))?;
     if let Some(member) = member_of_array(&source).map_err(|error| of(ssd, error))? {
         let why = "a write to one member of an array damages the array";
         return Err(of(ssd, Error::refused(format!("{member} at the end"), why)));
@@ -96,7 +96,7 @@ pub fn writable_file(
 pub fn named_file(
     ssd: &Ssd,
     named: &Named,
-    (nsid, args): (u32, &PartArgs),
+    (nsid, args): (Nsid, &PartArgs),
 ) -> Result<Option<NamedFile>, Ending> {
     let name = match (&named.path, &args.partition) {
         (Some(path), _) => path.clone(),

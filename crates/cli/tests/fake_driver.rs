@@ -185,7 +185,7 @@ fn recovered(faults: &str, sharing: &str, warps: &str) -> serde_json::Value {
     let arguments = [
         &["bench", "soft:size=16m", "--target", "cuda:0", "--rings", "hbm", "--data", "hbm"][..],
         &["--sharing", sharing, "--warps", warps, "--iodepth", "16", "--bs", "512", "--io-limit", "128k"],
-        &["--deadline", "500ms", "--retries", "4", "--fault", plan.to_str().expect("a name"), "-o", "json"],
+        &["--timeout", "500ms", "--retries", "4", "--fault", plan.to_str().expect("a name"), "-o", "json"],
     ];
     let report: serde_json::Value =
         serde_json::from_str(&run(&fake_driver, &arguments.concat())).expect("JSON");
@@ -422,7 +422,7 @@ fn gpu_memory_of_the_users_is_registered_read_and_written() {
         assert_eq!(buffer.as_ref().data, memory.address());
         assert_eq!(ssd.register_device(&memory).unwrap().iova(), buffer.iova(), "it is mapped once");
         let mut queue = ssd.host_queue(64, IoQueueOptions::default(), buffer.clone()).unwrap();
-        let pointers = DataPointers::new(buffer.as_ref(), ssd.data_path().descriptor);
+        let pointers = DataPointers::new(buffer.as_ref(), ssd.data_path().data_pointer);
         let blocks = (HALF / 512 - 1) as u16;
         queue.execute(&pointers.attach(command::write(1, 0, blocks), 0, HALF as u32)).unwrap();
         queue.execute(&pointers.attach(command::read(1, 0, blocks), HALF as u64, HALF as u32)).unwrap();
@@ -483,7 +483,7 @@ fn only_kernels_of_its_gpu_have_their_rings_there() {
         assert!(later.contains("cannot be driven by the host, which needs rings in host memory"), "{later}");
         let buffer = ssd.buffer(4096).unwrap();
         let mut queue = ssd.host_queue(8, IoQueueOptions::default(), buffer.clone()).unwrap();
-        let pointers = DataPointers::new(buffer.as_ref(), ssd.data_path().descriptor);
+        let pointers = DataPointers::new(buffer.as_ref(), ssd.data_path().data_pointer);
         queue.execute(&pointers.attach(command::read(1, 0, 7), 0, 4096)).unwrap();
         queue.delete().unwrap();
         attachment.close().unwrap();

@@ -1,5 +1,7 @@
 //! Numbers on the command line.
 
+use warpbell_base::SizeError;
+
 /// Why a text is no such number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CountError {
@@ -13,18 +15,15 @@ pub enum CountError {
 
 /// A number such as `100`, `64k`, `1m` or `2g`, in powers of 1024: for sizes of data on command lines.
 pub fn count(text: &str) -> Result<u64, CountError> {
-    let shift = match text.as_bytes().last().map(u8::to_ascii_lowercase) {
-        Some(b'k') => 10,
-        Some(b'm') => 20,
-        Some(b'g') => 30,
-        _ => 0,
-    };
-    let digits = if shift == 0 { text } else { &text[..text.len() - 1] };
-    let number: u64 = match digits.parse() {
-        Ok(number) if digits.bytes().all(|byte| byte.is_ascii_digit()) => number,
-        _ => return Err(CountError::NotANumber),
-    };
-    number.checked_mul(1 << shift).ok_or(CountError::TooLarge)
+    // What is counted need not be bytes: units of bytes say nothing here.
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    if !["", "k", "K", "m", "M", "g", "G"].contains(&unit) {
+        return Err(CountError::NotANumber);
+    }
+    warpbell_base::bytes(text).map_err(|error| match error {
+        SizeError::NotASize => CountError::NotANumber,
+        SizeError::TooLarge => CountError::TooLarge,
+    })
 }
 
 #[cfg(test)]

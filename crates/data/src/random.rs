@@ -1,5 +1,7 @@
 //! Random numbers that are the same everywhere, in any order.
 
+use warpbell_base::{GOLDEN, mix64};
+
 /// Numbers by their index: each is had without those before it, so that whoever checks needs not generate all.
 ///
 /// SplitMix64 (Steele, Lea, Flood 2014) over seed, stream and index.
@@ -8,18 +10,15 @@ pub struct Random {
     base: u64,
 }
 
-/// The odd number nearest to 2^64 divided by the golden ratio.
-const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-
 impl Random {
     /// One of the streams of a seed; two of them have nothing to do with each other.
     pub fn new(seed: u64, stream: u64) -> Random {
-        Random { base: mix(mix(seed.wrapping_add(STEP)).wrapping_add(stream.wrapping_mul(STEP))) }
+        Random { base: mix64(mix64(seed.wrapping_add(GOLDEN)).wrapping_add(stream.wrapping_mul(GOLDEN))) }
     }
 
     /// Any 64 bits.
     pub fn bits(self, index: u64) -> u64 {
-        mix(self.base.wrapping_add(index.wrapping_add(1).wrapping_mul(STEP)))
+        mix64(self.base.wrapping_add(index.wrapping_add(1).wrapping_mul(GOLDEN)))
     }
 
     /// A number below `limit`, which is not 0.
@@ -33,12 +32,6 @@ impl Random {
     }
 }
 
-fn mix(value: u64) -> u64 {
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,7 +40,7 @@ mod tests {
     #[test]
     fn numbers_stay_what_they_are() {
         // From the algorithm's publication: the first of seed 0.
-        assert_eq!(mix(STEP), 0xe220_a839_7b1d_cdaf);
+        assert_eq!(mix64(GOLDEN), 0xe220_a839_7b1d_cdaf);
         let random = Random::new(1, 2);
         assert_eq!([random.bits(0), random.bits(1)], [11446999876264359965, 9047282882916087253]);
         assert_ne!(random.bits(0), Random::new(1, 3).bits(0));

@@ -104,7 +104,7 @@ impl IoQueue {
             retries: Retries::new(options.retry, depth),
             counters: IoCounters::default(),
             origin: (base, base),
-            deadlines: Deadlines::new(depth, options.deadline, pair.device().clock().now()),
+            deadlines: Deadlines::new(depth, options.timeout, pair.device().clock().now()),
             pair,
         })
     }

@@ -21,7 +21,7 @@ use crate::{DriverError, Namespace, RefusedNamespace};
 /// Bytes of one Firmware Image Download, unless the controller asks for more: a page.
 const FIRMWARE_PIECE: usize = 4096;
 
-warpbell_hw::options! {
+warpbell_base::options! {
     /// A namespace to create.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct NamespaceSpec {

@@ -16,7 +16,7 @@ pub enum Waiting {
     Interrupt,
 }
 
-warpbell_hw::options! {
+warpbell_base::options! {
     /// How to open a controller.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ControllerOptions {

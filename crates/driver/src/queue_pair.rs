@@ -47,7 +47,7 @@ pub enum Notification {
     Vector(u16),
 }
 
-warpbell_hw::options! {
+warpbell_base::options! {
     /// What an I/O queue pair is to be like.
     #[derive(Debug)]
     pub struct QueueSpec {

@@ -12,16 +12,18 @@ use crate::controller::Controller;
 use crate::core::Core;
 use crate::data::Data;
 
-/// Whether failed commands are submitted again, and how often.
-///
-/// Which failures are worth it is up to their status ([`Status::retry`]): never one with Do Not Retry set, and after
-/// the delay that its Command Retry Delay stands for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RetryPolicy {
-    /// How often one command is submitted again, at most; 0: never.
-    pub attempts: u32,
-    /// What Command Retry Delays 1 to 3 stand for (CRDT1 to CRDT3).
-    pub delays: [Duration; 3],
+warpbell_base::options! {
+    /// Whether failed commands are submitted again, and how often.
+    ///
+    /// Which failures are worth it is up to their status ([`Status::retry`]): never one with Do Not Retry set, and after
+    /// the delay that its Command Retry Delay stands for.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct RetryPolicy {
+        /// How often one command is submitted again, at most; 0: never.
+        pub attempts: u32,
+        /// What Command Retry Delays 1 to 3 stand for (CRDT1 to CRDT3).
+        pub delays: [Duration; 3],
+    }
 }
 
 impl RetryPolicy {

@@ -3,12 +3,14 @@
 use crate::ext4::Ext4;
 use crate::{Catalogue, Error, FileSystem, Source, partition};
 
-/// How file systems are read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OpenOptions {
-    /// Read a file system that was not unmounted: what only its journal has is missing. Of a catalogue whose newest
-    /// generation is damaged: read the one before.
-    pub allow_dirty: bool,
+warpbell_base::options! {
+    /// How file systems are read.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct OpenOptions {
+        /// Read a file system that was not unmounted: what only its journal has is missing. Of a catalogue whose newest
+        /// generation is damaged: read the one before.
+        pub allow_dirty: bool,
+    }
 }
 
 /// Opens the file system of `source`.

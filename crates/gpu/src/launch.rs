@@ -10,22 +10,31 @@ use crate::pause::Pause;
 use crate::sys::{PATIENCE, Shape, Stream, Symbol};
 use crate::{Function, GpuError};
 
-/// How a kernel is started.
-#[derive(Clone, Default)]
-pub struct LaunchConfig {
-    /// Blocks.
-    pub grid: u32,
-    /// Threads of a block.
-    pub block: u32,
-    /// Bytes of dynamic shared memory of a block.
-    pub shared_bytes: u32,
-    /// All blocks run at the same time, or the launch is refused.
-    pub cooperative: bool,
-    /// The driver's handle of the stream that it goes on; without one a stream of its own. 0, 1 and 2 are the default
-    /// streams of `cuda.h`.
-    pub stream: Option<u64>,
-    /// What the kernel uses: alive until it has ended.
-    pub keep: Vec<Arc<dyn Any + Send + Sync>>,
+warpbell_base::options! {
+    /// How a kernel is started.
+    #[derive(Clone, Default)]
+    pub struct LaunchConfig {
+        /// Blocks.
+        pub grid: u32,
+        /// Threads of a block.
+        pub block: u32,
+        /// Bytes of dynamic shared memory of a block.
+        pub shared_bytes: u32,
+        /// All blocks run at the same time, or the launch is refused.
+        pub cooperative: bool,
+        /// The driver's handle of the stream that it goes on; without one a stream of its own. 0, 1 and 2 are the default
+        /// streams of `cuda.h`.
+        pub stream: Option<u64>,
+        /// What the kernel uses: alive until it has ended.
+        pub keep: Vec<Arc<dyn Any + Send + Sync>>,
+    } no new
+}
+
+impl LaunchConfig {
+    /// So many blocks, of so many threads.
+    pub fn new(grid: u32, block: u32) -> LaunchConfig {
+        LaunchConfig { grid, block, ..LaunchConfig::default() }
+    }
 }
 
 impl std::fmt::Debug for LaunchConfig {

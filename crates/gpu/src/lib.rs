@@ -6,7 +6,7 @@
 //! The driver is loaded when it is first asked for. Where it is missing, or too old for a call, there is a
 //! [`GpuError`], never a panic.
 //!
-//! Set up first, launch then: taking and giving back memory, registering and loading may wait for kernels that run.
+//! Set up first, launch then: taking and releasing memory, registering and loading may wait for kernels that run.
 //!
 //! Unsafe code lives in `sys`, which talks to the driver, and nowhere else in this crate.
 

@@ -55,7 +55,7 @@ fn launch(
 }
 
 fn shape(grid: u32, block: u32) -> LaunchConfig {
-    LaunchConfig { grid, block, ..LaunchConfig::default() }
+    LaunchConfig::new(grid, block)
 }
 
 #[test]
@@ -67,9 +67,9 @@ fn a_kernel_stores_where_its_argument_says() {
     let memory = Arc::new(gpu.allocate(4 * 64 * 4).unwrap());
     let host = Window::host(BASE_PAGE).unwrap();
     let registered = gpu.register(&host).unwrap();
-    let first = LaunchConfig { keep: vec![memory.clone()], ..shape(4, 64) };
+    let first = shape(4, 64).keep(vec![memory.clone()]);
     let running = launch(&store, &first, &args(memory.address(), 0x1234_5678)).unwrap();
-    let cooperative = LaunchConfig { cooperative: true, ..shape(2, 32) };
+    let cooperative = shape(2, 32).cooperative(true);
     let second = launch(&store, &cooperative, &args(registered.address(), 77)).unwrap();
     assert!(running.join().unwrap() < Duration::from_secs(10));
     second.join().unwrap();
@@ -89,7 +89,7 @@ fn what_cannot_be_launched_is_named() {
     assert!(text(shape(1, 32), &[0; 8]).contains("its argument has 16 bytes, and 8 were given"));
     assert!(text(shape(0, 32), &[0; 16]).contains("0 blocks of 32 threads"));
     assert!(text(shape(1, 4096), &[0; 16]).contains("1 blocks of 4096 threads"));
-    let all = LaunchConfig { cooperative: true, ..shape(1 << 20, 1024) };
+    let all = shape(1 << 20, 1024).cooperative(true);
     assert!(text(all, &[0; 16]).contains("at the same time: only"));
     let error = module.function("nothing").unwrap_err().to_string();
     assert_eq!(error, "cuda:0: kernel nothing of module kernels: the module has no kernel of that name");
@@ -99,7 +99,7 @@ fn what_cannot_be_launched_is_named() {
 fn spin(gpu: &Arc<Gpu>, spin: &Function) -> (Registered, warpbell_gpu::Running) {
     let window = Window::host(BASE_PAGE).expect("a page");
     let flag = gpu.register(&window).expect("registered");
-    let config = LaunchConfig { keep: vec![Arc::new(flag.clone())], ..shape(1, 32) };
+    let config = shape(1, 32).keep(vec![Arc::new(flag.clone())]);
     let running = launch(spin, &config, &args(flag.address(), 1)).expect("started");
     (flag, running)
 }

@@ -26,7 +26,6 @@ mod id;
 mod interrupt;
 mod mapping;
 mod memory;
-mod options;
 mod pool;
 mod processors;
 mod registers;

@@ -1,7 +1,7 @@
 //! Discrete events of a switch: flows send quanta towards one port, an arbiter says whose turn it is.
 //!
 //! Each flow is a closed loop with a number of I/Os in flight. An I/O is issued when a place is free, its quanta reach
-//! the switch at the pace of the source, and its place is free again when its last quantum has left, but not before the
+//! the switch at the rate of the source, and its place is free again when its last quantum has left, but not before the
 //! latency of an unloaded I/O has passed. The clock counts nanoseconds; a GB/s is a byte in a nanosecond.
 
 use std::collections::VecDeque;

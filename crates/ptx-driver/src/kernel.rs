@@ -18,7 +18,7 @@ use crate::machine;
 use crate::memory::Reach;
 use crate::options::Options;
 
-/// Registers of a kernel whose image does not tell: made up.
+/// Registers of a kernel whose image does not say: synthetic.
 const SOME_REGISTERS: u32 = 32;
 /// Shared memory, static and dynamic, that a block may have without its dynamic part being asked for, and with.
 const PLAIN_SHARED: u32 = 48 << 10;

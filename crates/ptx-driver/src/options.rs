@@ -233,10 +233,10 @@ impl Options {
             "devices" => self.devices = value.parse().ok()?,
             "capability" => self.capability = capability(value)?,
             "multiprocessors" => self.multiprocessors = value.parse().ok()?,
-            "memory" => self.memory = size(value)?,
+            "memory" => self.memory = warpbell_base::bytes(value).ok()?,
             "driver" => self.driver = value.parse().ok()?,
             "dma-buf" => self.dma_buf = dma_buf(value)?,
-            "bar" => self.bar = size(value)?,
+            "bar" => self.bar = warpbell_base::bytes(value).ok()?,
             "io-memory" => self.io_memory = io_memory(value)?,
             "alias" => self.alias = yes(value)?,
             "coherent" => self.coherent = yes(value)?,
@@ -281,19 +281,6 @@ fn limit(key: &str) -> &'static str {
         "init" => "must be yes or no",
         _ => "must be the number of a seed",
     }
-}
-
-/// `4096`, `64k`, `256m`, `1g`: bytes, by powers of 1024.
-fn size(text: &str) -> Option<u64> {
-    let digits = text.trim_end_matches(|unit: char| unit.is_ascii_alphabetic());
-    let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
-        "" => 0,
-        "k" => 10,
-        "m" => 20,
-        "g" => 30,
-        _ => return None,
-    };
-    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 fn yes(value: &str) -> Option<bool> {
@@ -400,7 +387,7 @@ mod tests {
             ("memory=much", "such as 1g"),
             ("memory=0", "from 1 to 256g"),
             ("memory=257g", "from 1 to 256g"),
-            ("memory=1gb", "such as 1g"),
+            ("memory=1x", "such as 1g"),
             ("bar=99999999999g", "such as 256m"),
             ("weak=few", "seed"),
             ("races=maybe", "yes, no or shared"),

@@ -66,7 +66,7 @@ fn duration(name: &str, seconds: f64) -> Answer<Duration> {
 }
 
 /// Seconds that a command may take: some.
-pub(crate) fn deadline(name: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Duration>> {
+pub(crate) fn timeout(name: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Duration>> {
     let found = seconds(name, value)?;
     match found {
         Some(found) if found < SHORTEST => {

@@ -178,7 +178,7 @@ impl BufferCore {
 
     /// Data pointers to parts of it.
     pub(crate) fn data_pointers(&self) -> DataPointers {
-        DataPointers::new(self.reference, self.ssd.descriptor())
+        DataPointers::new(self.reference, self.ssd.data_pointer())
     }
 
     /// The memory as it is mapped for the SSD.

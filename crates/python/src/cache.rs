@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use warpbell::{KernelMemory, OpenTarget, PageCacheSpec, Tile, TileList, TileSpec};
+use warpbell::{KernelMemory, Lba, OpenTarget, PageCacheSpec, Tile, TileList, TileSpec};
 use zerocopy::IntoBytes;
 
 use crate::args;
@@ -113,10 +113,10 @@ impl PageCache {
             spec = spec.page_bytes(bytes as u32);
         }
         if let Some(block) = args::optional("first_block", first_block, 0, u64::MAX)? {
-            spec = spec.first_block(block);
+            spec = spec.first_block(Lba(block));
         }
-        if let Some(limit) = args::deadline("timeout", timeout)? {
-            spec = spec.deadline(limit);
+        if let Some(limit) = args::timeout("timeout", timeout)? {
+            spec = spec.timeout(limit);
         }
         if let Some(kept) = range("kept", kept)? {
             if kept.start > kept.end {
@@ -304,11 +304,11 @@ fn tiles_of(tiles: &Bound<'_, PyAny>) -> PyResult<Vec<Tile>> {
         };
         match fields[..] {
             [number, first_block, blocks] => {
-                Ok(Tile::linear(number, first_block, narrow("blocks of a tile", blocks)?))
+                Ok(Tile::linear(number, Lba(first_block), narrow("blocks of a tile", blocks)?))
             }
             [number, first_block, blocks, rows, row_stride] => Ok(Tile {
                 number,
-                first_block,
+                first_block: Lba(first_block),
                 blocks: narrow("blocks of a tile", blocks)?,
                 rows: narrow("rows of a tile", rows)?,
                 row_stride,

@@ -47,7 +47,7 @@ pub(crate) fn open(
     let depth = args::optional("depth", depth, 1, DEPTH_MAX)?.unwrap_or(32) as u32;
     let entries = args::optional("queue_entries", queue_entries, 2, 65536)?.map(|entries| entries as u32);
     let queues = args::optional("queues", queues, 1, 65535)?.map(|queues| queues as u16);
-    let limit = args::deadline("timeout", timeout)?.unwrap_or(Duration::from_secs(30));
+    let limit = args::timeout("timeout", timeout)?.unwrap_or(Duration::from_secs(30));
     let options = OpenOptions::new()
         .allow_write(args::names("allow_write", allow_write)?)
         .queues(queues)

@@ -342,7 +342,11 @@ pub(crate) fn compile(
         options = options.cache(folder);
     }
     let target: Target = target.parse().map_err(|error| Failure::from(warpbell::Error::from(error)))?;
-    let program = py.detach(|| warpbell::Program::compile(&target.open()?, name, &source, &options));
+    let program = py.detach(|| {
+        let target = target.open()?;
+        // SAFETY: the caller's promise, as with `ctypes`: a kernel is native code of theirs.
+        unsafe { warpbell::Program::compile(&target, name, &source, &options) }
+    });
     Ok(Program { program: program.map_err(Failure::from)? })
 }
 

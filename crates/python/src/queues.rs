@@ -326,10 +326,10 @@ impl Ssd {
         let warps = args::optional("warps", warps, 1, most)?.map_or(queues, |warps| warps as u32);
         let iodepth =
             args::optional("iodepth", iodepth, 1, 65535)?.map_or(default.iodepth, |depth| depth as u32);
-        let limit: Option<Duration> = args::deadline("timeout", timeout)?;
+        let limit: Option<Duration> = args::timeout("timeout", timeout)?;
         let replacements = args::optional("replacement_queues", replacement_queues, 0, most)?;
         let replacements = replacements.map_or(default.replacement_queues, |count| count as u32);
-        let limit = limit.unwrap_or(default.deadline);
+        let limit = limit.unwrap_or(default.timeout);
         let options = default
             .target(target.parse().map_err(|error| Failure::from(warpbell::Error::from(error)))?)
             .nsid(Some(self.core.nsid))
@@ -337,7 +337,7 @@ impl Ssd {
             .warps(warps)
             .iodepth(iodepth)
             .sharing(sharing_of(sharing)?)
-            .deadline(limit)
+            .timeout(limit)
             .replacement_queues(replacements)
             .recovery(recovery);
         let core = py.detach(|| QueuesCore::attach(&self.core, &options))?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
-use warpbell::{DEVICE_PAGE, DataPlacement, Descriptor, Gpu, IoOp, RequestQueueSpec};
+use warpbell::{DEVICE_PAGE, DataPlacement, DataPointerKind, Gpu, IoOp, RequestQueueSpec};
 use warpbell_hw::{Lba, Nsid};
 
 use crate::args;
@@ -32,7 +32,7 @@ pub(crate) struct SsdCore {
     pub(crate) block: u64,
     pub(crate) blocks: u64,
     depth: u32,
-    descriptor: Descriptor,
+    data_pointer: DataPointerKind,
     max_transfer_bytes: Option<u64>,
     info: [String; 3],
     /// None once it was closed.
@@ -60,11 +60,11 @@ impl SsdCore {
         let entries = entries_for(&ssd, depth, entries)?;
         let namespace = ssd.namespace(nsid)?;
         let (nsid, block, blocks) = (namespace.nsid, u64::from(namespace.block_size), namespace.blocks);
-        let spec = RequestQueueSpec { nsid, depth, entries, limit };
+        let spec = RequestQueueSpec::new(nsid, depth).entries(entries).timeout(limit);
         let identify = ssd.identify();
         let info =
             [identify.model(), identify.serial(), identify.firmware()].map(|text| text.trim().to_owned());
-        let descriptor = ssd.data_path().descriptor;
+        let data_pointer = ssd.data_path().data_pointer;
         let (name, max_transfer_bytes) = (ssd.name().to_string(), ssd.max_transfer_bytes());
         let ssd = Arc::new(ssd);
         let engine = Arc::new(Engine::start(ssd.clone(), spec)?);
@@ -77,7 +77,7 @@ impl SsdCore {
             block,
             blocks,
             depth,
-            descriptor,
+            data_pointer,
             max_transfer_bytes,
             info,
             open,
@@ -86,8 +86,8 @@ impl SsdCore {
         })
     }
 
-    pub(crate) fn descriptor(&self) -> Descriptor {
-        self.descriptor
+    pub(crate) fn data_pointer(&self) -> DataPointerKind {
+        self.data_pointer
     }
 
     /// The GPU in whose memory data lies, if it lies in one's.

@@ -439,7 +439,7 @@ impl HostIo {
                 let limit = "has no memory on each of them";
                 return Err(Failure::argument("volume buffer", "of fewer SSDs", limit));
             };
-            let by = self.core.members()[index].ssd.descriptor();
+            let by = self.core.members()[index].ssd.data_pointer();
             Ok((open.engine.clone(), DataPointers::new(memory, by)))
         };
         let members: Vec<_> = opened.iter().enumerate().map(member).collect::<Answer<_>>()?;

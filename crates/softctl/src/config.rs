@@ -11,6 +11,7 @@ use crate::fault::{FaultError, FaultKind, FaultPlan};
 use crate::power::PowerState;
 use crate::profile::{Profile, ProfileError};
 use crate::subsystem::Health;
+use crate::test_hooks::Defect;
 
 /// Bytes of the namespace of [`SoftConfig::default`].
 const DEFAULT_BYTES: u64 = 64 << 20;
@@ -35,86 +36,89 @@ const MAX_BYTES: u64 = 1 << 46;
 /// Namespaces that clients may create if nothing else is said.
 const MORE_NAMESPACES: usize = 16;
 
-/// A soft controller's configuration.
-#[derive(Clone, Debug)]
-pub struct SoftConfig {
-    /// The namespaces, from NSID 1 on.
-    pub namespaces: Vec<NamespaceConfig>,
-    /// Bytes of memory that clients may make into more namespaces.
-    pub capacity: u64,
-    /// The largest valid NSID; `None` for as many as there are, and 16 more if there is `capacity`.
-    pub max_namespaces: Option<u32>,
-    /// Most I/O queue pairs that Number of Queues grants, 1 to 65535.
-    pub queue_pairs: u16,
-    /// Grants exactly so many, whatever was asked for.
-    pub grant: Option<u16>,
-    /// Most entries of an I/O queue (CAP.MQES + 1), 2 to 65536.
-    pub max_entries: u32,
-    /// MDTS: a command moves at most `4096 << mdts` bytes; 0 means no limit.
-    pub mdts: u8,
-    /// Whether commands may use SGLs.
-    pub sgl: bool,
-    /// CAP.DSTRD: doorbells are `4 << stride` bytes apart, 0 to 4.
-    pub stride: u8,
-    /// Doorbell Buffer Config (OACS bit 8).
-    pub doorbell_buffer: DoorbellBufferMode,
-    /// Weighted round robin with urgent priority class (CAP.AMS), for clients that ask for it in CC.AMS.
-    pub weighted_round_robin: bool,
-    /// Offer 32-bit command identifiers. Experimental: Identify Controller says so.
-    pub wide_cids: bool,
-    /// Bytes of the controller memory buffer, a multiple of 4096 up to 1 GiB; 0: none. It takes submission queues.
-    pub controller_memory: u64,
-    /// Polling threads of a threaded controller, 1 to 256.
-    pub pollers: usize,
-    /// The longest that a poller sleeps which has I/O queues and nothing to do: what a client's first command after
-    /// a while may wait for.
-    pub longest_nap: Duration,
-    /// Processors for the pollers, used in turn; `None` leaves placement to the system.
-    pub pin: Option<Vec<usize>>,
-    /// Faults to inject.
-    pub faults: FaultPlan,
-    /// How long commands take; `None`: as long as this program needs.
-    pub profile: Option<Profile>,
-    /// I/O commands that a profile is working on at once, at most; the others wait in their queues. `None`: no limit.
-    pub slots: Option<u32>,
-    /// Power states, from state 0 on, at most 32; none or one: there is no choice.
-    pub power_states: Vec<PowerState>,
-    /// CRDT1 to CRDT3, in 100 ms: the delays that the Command Retry Delay of a status stands for.
-    pub retry_delays: [u16; 3],
-    /// How long a shutdown takes (RTD3E), in whole microseconds; zero: as long as this program needs.
-    pub shutdown_time: Duration,
-    /// What SMART / Health Information says of the media at first.
-    pub health: Health,
-    /// Asks whoever opens the device by name for a stepped controller, in virtual time.
-    pub virtual_time: bool,
-    /// What kernels on the CPU target take of the virtual time.
-    pub client: ClientModel,
-    /// Where the rings of a charged client lie; `None`: in host memory.
-    pub client_rings: Option<ClientRings>,
-    /// Whether a loss of power takes back what was not flushed. It does so, too, if a fault of the plan is one.
-    pub volatile_cache: bool,
-    /// In which order commands complete.
-    pub order: CompletionOrder,
-    /// Seed of every choice that the controller makes.
-    pub seed: u64,
-    /// A mistake that the controller is to make, for tests that must notice.
-    pub defect: Option<Defect>,
-    /// Overwrite each fetched entry with FFh, so that fetching it again shows (stepped mode only).
-    pub poison_fetched: bool,
-    /// What messages call the controller; `None`: `soft:` and its serial number.
-    pub name: Option<String>,
-    /// Serial number, up to 20 printable ASCII characters.
-    pub serial: String,
-    /// Whether `serial` was chosen, or made of a file's path; else [`SoftConfig::numbered`] makes one.
-    pub serial_is_own: bool,
-    /// Model number, up to 40 printable ASCII characters.
-    pub model: String,
-    /// Firmware revision, up to 8 printable ASCII characters.
-    pub firmware: String,
+warpbell_base::options! {
+    /// A soft controller's configuration.
+    #[derive(Clone, Debug)]
+    pub struct SoftConfig {
+        /// The namespaces, from NSID 1 on.
+        pub namespaces: Vec<NamespaceConfig>,
+        /// Bytes of memory that clients may make into more namespaces.
+        pub capacity: u64,
+        /// The largest valid NSID; `None` for as many as there are, and 16 more if there is `capacity`.
+        pub max_namespaces: Option<u32>,
+        /// Most I/O queue pairs that Number of Queues grants, 1 to 65535.
+        pub queue_pairs: u16,
+        /// Grants exactly so many, whatever was asked for.
+        pub grant: Option<u16>,
+        /// Most entries of an I/O queue (CAP.MQES + 1), 2 to 65536.
+        pub max_entries: u32,
+        /// MDTS: a command moves at most `4096 << mdts` bytes; 0 means no limit.
+        pub mdts: u8,
+        /// Whether commands may use SGLs.
+        pub sgl: bool,
+        /// CAP.DSTRD: doorbells are `4 << stride` bytes apart, 0 to 4.
+        pub stride: u8,
+        /// Doorbell Buffer Config (OACS bit 8).
+        pub doorbell_buffer: DoorbellBufferMode,
+        /// Weighted round robin with urgent priority class (CAP.AMS), for clients that ask for it in CC.AMS.
+        pub weighted_round_robin: bool,
+        /// Offer 32-bit command identifiers. Experimental: Identify Controller says so.
+        pub wide_cids: bool,
+        /// Bytes of the controller memory buffer, a multiple of 4096 up to 1 GiB; 0: none. It takes submission queues.
+        pub controller_memory: u64,
+        /// Polling threads of a threaded controller, 1 to 256.
+        pub pollers: usize,
+        /// The longest that a poller sleeps which has I/O queues and nothing to do: what a client's first command after
+        /// a while may wait for.
+        pub longest_nap: Duration,
+        /// Processors for the pollers, used in turn; `None` leaves placement to the system.
+        pub pin: Option<Vec<usize>>,
+        /// Faults to inject.
+        pub faults: FaultPlan,
+        /// How long commands take; `None`: as long as this program needs.
+        pub profile: Option<Profile>,
+        /// I/O commands that a profile is working on at once, at most; the others wait in their queues. `None`: no limit.
+        pub slots: Option<u32>,
+        /// Power states, from state 0 on, at most 32; none or one: there is no choice.
+        pub power_states: Vec<PowerState>,
+        /// CRDT1 to CRDT3, in 100 ms: the delays that the Command Retry Delay of a status stands for.
+        pub retry_delays: [u16; 3],
+        /// How long a shutdown takes (RTD3E), in whole microseconds; zero: as long as this program needs.
+        pub shutdown_time: Duration,
+        /// What SMART / Health Information says of the media at first.
+        pub health: Health,
+        /// Asks whoever opens the device by name for a stepped controller, in virtual time.
+        pub virtual_time: bool,
+        /// What kernels on the CPU target take of the virtual time.
+        pub client: ClientModel,
+        /// Where the rings of a charged client lie; `None`: in host memory.
+        pub client_rings: Option<ClientRings>,
+        /// Whether a loss of power takes back what was not flushed. It does so, too, if a fault of the plan is one.
+        pub volatile_cache: bool,
+        /// In which order commands complete.
+        pub order: CompletionOrder,
+        /// Seed of every choice that the controller makes.
+        pub seed: u64,
+        /// A mistake that the controller is to make, for tests that must notice.
+        pub(crate) defect: Option<Defect>,
+        /// Overwrite each fetched entry with FFh, so that fetching it again shows (stepped mode only).
+        pub poison_fetched: bool,
+        /// What messages call the controller; `None`: `soft:` and its serial number.
+        pub name: Option<String>,
+        /// Serial number, up to 20 printable ASCII characters.
+        pub serial: String,
+        /// Whether `serial` was chosen, or made of a file's path; else [`SoftConfig::numbered`] makes one.
+        pub serial_is_own: bool,
+        /// Model number, up to 40 printable ASCII characters.
+        pub model: String,
+        /// Firmware revision, up to 8 printable ASCII characters.
+        pub firmware: String,
+    }
 }
 
 /// One namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NamespaceConfig {
     /// Bytes of a logical block: 512 or 4096.
     pub block_size: u32,
@@ -146,9 +150,6 @@ pub enum DoorbellBufferMode {
     Off,
     /// As the specification says.
     On,
-    /// With a mistake: the controller does not poll a shadow doorbell again after it wrote EventIdx, and so misses
-    /// updates now and then. For tests that must notice.
-    NoRecheck,
 }
 
 /// What kernels take of the virtual time.
@@ -167,15 +168,6 @@ pub enum ClientRings {
     Host,
     /// In the GPU's memory.
     Hbm,
-}
-
-/// A mistake of a controller in what it keeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Defect {
-    /// Flush answers, and flushes nothing.
-    IdleFlush,
-    /// One write in eight is acknowledged and not carried out.
-    LostWrites,
 }
 
 /// In which order fetched commands complete.

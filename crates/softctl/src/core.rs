@@ -9,7 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::admin::{AdminLate, ErrorLog, KeepAlive};
 use crate::checker::{Checker, Rule};
 use crate::cmb::Cmb;
-use crate::config::{CompletionOrder, Defect, SoftConfig};
+use crate::config::{CompletionOrder, SoftConfig};
 use crate::control::Control;
 use crate::copying::Copier;
 use crate::doorbell::DoorbellPage;
@@ -25,6 +25,7 @@ use crate::sim::{TimeSource, VirtualTime};
 use crate::statistics::Statistics;
 use crate::store::{Namespaces, Published};
 use crate::subsystem::{Mailbox, Reservation, Subsystem};
+use crate::test_hooks::Defect;
 
 /// A poll group, and how others get at it while its poller serves it.
 ///
@@ -299,7 +300,7 @@ fn poll_group_mode(config: &SoftConfig, stepped: bool, volatile: bool, index: u6
             && config.profile.is_none()
             && !config.has_power_states()
             && !volatile
-            && config.defect.is_none(),
+            && !config.defect.is_some_and(Defect::is_of_data),
         planned: !config.faults.is_empty() || config.profile.is_some() || config.has_power_states(),
         seed: config.seed.wrapping_add(index),
     }

@@ -12,7 +12,6 @@ use warpbell_nvme::{Sqe, Status};
 
 use crate::admin::ErrorLog;
 use crate::checker::{Checker, Rule};
-use crate::config::Defect;
 use crate::copying::{Copier, Job};
 use crate::fault::{Chosen, Injector};
 use crate::memory::View;
@@ -23,6 +22,7 @@ use crate::queue::Sq;
 use crate::sim::TimeSource;
 use crate::statistics::Statistics;
 use crate::store::{Namespace, Namespaces};
+use crate::test_hooks::Defect;
 use crate::transfer::Segment;
 
 /// Limits that commands are checked against.

@@ -53,13 +53,15 @@ mod sim;
 mod statistics;
 mod store;
 mod subsystem;
+#[doc(hidden)]
+pub mod test_hooks;
 mod transfer;
 mod units;
 
 pub use checker::{LOG_LIMIT, Rule, Severity, Violation};
 pub use config::{
-    ClientModel, ClientRings, CompletionOrder, Defect, DoorbellBufferMode, MAX_CONTROLLER_MEMORY,
-    MAX_ENTRIES, MAX_MDTS, MAX_NAMESPACES, MAX_POLLERS, MAX_STRIDE, MAX_WINDOW, NamespaceConfig, SoftConfig,
+    ClientModel, ClientRings, CompletionOrder, DoorbellBufferMode, MAX_CONTROLLER_MEMORY, MAX_ENTRIES,
+    MAX_MDTS, MAX_NAMESPACES, MAX_POLLERS, MAX_STRIDE, MAX_WINDOW, NamespaceConfig, SoftConfig,
     SoftConfigError, StoreConfig, serial_of,
 };
 pub use device::SoftDevice;

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use warpbell_base::SizeError;
+
 use crate::config::{
     ClientModel, ClientRings, CompletionOrder, DoorbellBufferMode, NamespaceConfig, SoftConfig,
     SoftConfigError, StoreConfig, serial_of,
@@ -15,7 +17,7 @@ use crate::config::{
 use crate::fault::FaultPlan;
 use crate::profile::Profile;
 use crate::subsystem::Health;
-use crate::units::{self, SIZES};
+use crate::units;
 
 const KEYS: &str = "size, file, block, writable, capacity, max_namespaces, queues, grant, entries, mdts, sgl, \
                     stride, dbbuf, wrr, wide_cids, cmb, pollers, pin, faults, profile, slots, time, cache, \
@@ -344,18 +346,14 @@ fn pins(key: &str, value: &str) -> Result<Vec<usize>, SoftConfigError> {
 }
 
 fn size(key: &str, value: &str) -> Result<u64, SoftConfigError> {
-    let refused = || SoftConfigError::value(key, value, "must be bytes, for example 4096, 512m, 1g or 500MB");
-    let digits = value.len() - value.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let (number, unit) = value.split_at(digits);
-    let unit = unit.trim().to_ascii_lowercase();
-    let factor = SIZES.iter().find(|(name, _)| *name == unit).ok_or_else(refused)?.1;
-    if number.is_empty() {
-        return Err(refused());
-    }
-    let large = || SoftConfigError::value(key, value, format!("must be at most {} bytes", u64::MAX));
-    // Digits alone that do not fit are too many, not wrong.
-    let number = u64::from_str(number).map_err(|_| large())?;
-    number.checked_mul(factor).ok_or_else(large)
+    warpbell_base::bytes(value).map_err(|error| match error {
+        SizeError::NotASize => {
+            SoftConfigError::value(key, value, "must be bytes, for example 4096, 512m, 1g or 500MB")
+        }
+        SizeError::TooLarge => {
+            SoftConfigError::value(key, value, format!("must be at most {} bytes", u64::MAX))
+        }
+    })
 }
 
 #[cfg(test)]

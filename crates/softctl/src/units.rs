@@ -7,24 +7,6 @@ pub(crate) const LONGEST: Duration = Duration::from_secs(3600);
 
 const TIMES: &[(&str, f64)] = &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
 
-/// Bytes of a size's unit, by its name in lower case.
-pub(crate) const SIZES: &[(&str, u64)] = &[
-    ("", 1),
-    ("b", 1),
-    ("k", 1 << 10),
-    ("kib", 1 << 10),
-    ("kb", 1_000),
-    ("m", 1 << 20),
-    ("mib", 1 << 20),
-    ("mb", 1_000_000),
-    ("g", 1 << 30),
-    ("gib", 1 << 30),
-    ("gb", 1_000_000_000),
-    ("t", 1 << 40),
-    ("tib", 1 << 40),
-    ("tb", 1_000_000_000_000),
-];
-
 /// Splits `1.5 ms` into its number and its unit.
 fn split(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
@@ -45,9 +27,7 @@ pub(crate) fn duration(text: &str) -> Option<Duration> {
 /// `64k`, `1.5MB`: bytes, 1 or more.
 pub(crate) fn size(text: &str) -> Option<u64> {
     let (number, unit) = split(text)?;
-    let unit = unit.to_ascii_lowercase();
-    let factor = SIZES.iter().find(|(name, _)| *name == unit)?.1;
-    let bytes = number * factor as f64;
+    let bytes = number * warpbell_base::unit_bytes(unit)? as f64;
     (1.0..=2f64.powi(63)).contains(&bytes).then_some(bytes as u64)
 }
 

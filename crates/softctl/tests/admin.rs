@@ -17,7 +17,7 @@ use warpbell_softctl::{CompletionOrder, NamespaceConfig, Rule, SoftConfig};
 #[test]
 fn identify_tells_what_was_configured() {
     let namespaces = vec![NamespaceConfig::memory(1 << 20, 512), NamespaceConfig::memory(10_000, 4096)];
-    let config = SoftConfig { namespaces, mdts: 3, serial: "SN 1".into(), ..SoftConfig::default() };
+    let config = SoftConfig::new().namespaces(namespaces).mdts(3).serial("SN 1".into());
     for mut client in Client::both(&config) {
         let data: IdentifyController = parsed(&client.admin_data(command::identify(Cns::CONTROLLER, 0)));
         assert_eq!((data.serial(), data.mdts, data.nn), ("SN 1", 3, 2));
@@ -51,7 +51,7 @@ fn a_file_tells_its_exact_length() {
     let file = tempfile::NamedTempFile::new().unwrap();
     file.as_file().set_len(4097).unwrap();
     let namespaces = vec![NamespaceConfig::file(file.path(), 512, false), NamespaceConfig::memory(4097, 512)];
-    let mut client = Client::stepped(SoftConfig { namespaces, ..SoftConfig::default() });
+    let mut client = Client::stepped(SoftConfig::new().namespaces(namespaces));
     let data = client.admin_data(command::identify(Cns::NAMESPACE, 1));
     assert_eq!(&data[3712..3720], b"WBLENGTH");
     assert_eq!(data[3720..3728], 4097u64.to_le_bytes());
@@ -64,7 +64,7 @@ fn a_file_tells_its_exact_length() {
 #[test]
 fn number_of_queues_is_negotiated_once() {
     for (grant, asked, got) in [(None, 7, 7), (None, 1000, 64), (Some(7), 64, 7), (Some(100), 4, 100)] {
-        let config = SoftConfig { grant, ..memory(1 << 20, 512) };
+        let config = memory(1 << 20, 512).grant(grant);
         let mut client = Client::stepped(config);
         let answer = client.number_of_queues(asked);
         assert_eq!((answer.submission_queues(), answer.completion_queues()), (got, got));
@@ -84,7 +84,7 @@ fn number_of_queues_is_negotiated_once() {
 
 #[test]
 fn queue_creation_has_every_error_of_the_specification() {
-    for mut client in Client::both(&SoftConfig { max_entries: 64, ..memory(1 << 20, 512) }) {
+    for mut client in Client::both(&memory(1 << 20, 512).max_entries(64)) {
         let pair = Pair::new(&client.device, 1, 64);
         let (cq, sq) = (pair.cq_memory.iova().0, pair.sq_memory.iova().0);
         let create_cq = |qid, size_z| queue_command::create_io_cq(qid, size_z, cq, None);
@@ -147,7 +147,7 @@ fn deleting_a_queue_aborts_what_it_held() {
     for shuffled in [false, true] {
         let order =
             if shuffled { CompletionOrder::Shuffled { window: 64 } } else { CompletionOrder::Immediate };
-        let mut client = Client::stepped(SoftConfig { order, ..memory(1 << 20, 512) });
+        let mut client = Client::stepped(memory(1 << 20, 512).order(order));
         let mut pair = client.pair(1, 16);
         for cid in 0..10 {
             pair.push(&command::flush(1).with_cid(cid));
@@ -277,7 +277,7 @@ fn events_complete_requests_and_are_masked_until_their_log_is_read() {
 #[test]
 fn abort_takes_back_what_is_held() {
     let order = CompletionOrder::Shuffled { window: 64 };
-    let mut client = Client::stepped(SoftConfig { order, seed: 3, ..memory(1 << 20, 512) });
+    let mut client = Client::stepped(memory(1 << 20, 512).order(order).seed(3));
     let mut pair = client.pair(1, 64);
     for cid in 0..60 {
         pair.push(&command::flush(1).with_cid(cid));

@@ -15,7 +15,7 @@ fn cc(device: &SoftDevice, value: Cc) {
 
 #[test]
 fn capabilities_say_what_was_configured() {
-    let config = SoftConfig { max_entries: 128, stride: 3, ..SoftConfig::default() };
+    let config = SoftConfig::new().max_entries(128).stride(3);
     let device = SoftDevice::stepped(config).unwrap();
     let cap = Cap::from_bits(device.registers().read64(offset::CAP));
     assert_eq!((cap.max_queue_entries(), cap.dstrd()), (128, 3));

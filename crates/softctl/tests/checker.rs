@@ -11,7 +11,7 @@ use warpbell_nvme::{Sqe, Status};
 use warpbell_softctl::{CompletionOrder, Rule, SoftConfig, SoftDevice};
 
 fn start() -> (Client, Pair) {
-    let config = SoftConfig { poison_fetched: true, ..memory(1 << 20, 512) };
+    let config = memory(1 << 20, 512).poison_fetched(true);
     let mut client = Client::stepped(config);
     let pair = client.pair(1, 8);
     (client, pair)
@@ -95,7 +95,7 @@ fn bad_values_in_memory_are_seen_once() {
 #[test]
 fn identifiers_in_flight() {
     for order in [CompletionOrder::Immediate, CompletionOrder::Shuffled { window: 4 }] {
-        for mut client in Client::both(&SoftConfig { order, ..memory(1 << 20, 512) }) {
+        for mut client in Client::both(&memory(1 << 20, 512).order(order)) {
             let mut pair = client.pair(1, 8);
             let iova = client.buffer.iova().0;
             pair.push(&command::read(1, 0, 0).with_prp(iova, 0).with_cid(7));
@@ -112,7 +112,7 @@ fn identifiers_in_flight() {
     let order = CompletionOrder::Shuffled { window: 64 };
     let mut found = 0;
     for seed in 0..20 {
-        let mut client = Client::stepped(SoftConfig { order, seed, ..memory(1 << 20, 512) });
+        let mut client = Client::stepped(memory(1 << 20, 512).order(order).seed(seed));
         let mut pair = client.pair(1, 8);
         pair.push(&command::flush(1).with_cid(7));
         pair.push(&command::flush(1).with_cid(7));
@@ -167,7 +167,7 @@ fn data_pointers() {
 
 #[test]
 fn sgls_where_there_are_none() {
-    let mut client = Client::stepped(SoftConfig { sgl: false, ..memory(1 << 20, 512) });
+    let mut client = Client::stepped(memory(1 << 20, 512).sgl(false));
     let mut pair = client.pair(1, 8);
     let sqe = command::read(1, 0, 0).with_sgl(SglDescriptor::data_block(client.buffer.iova().0, 512));
     refused(&mut client, &mut pair, sqe, Status::INVALID_FIELD, Rule::DataPointer);

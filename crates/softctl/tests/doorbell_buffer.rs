@@ -16,12 +16,7 @@ use warpbell_softctl::{DoorbellBufferMode, Rule, SoftConfig};
 const STRIDE: u8 = 2;
 
 fn config() -> SoftConfig {
-    SoftConfig {
-        doorbell_buffer: DoorbellBufferMode::On,
-        stride: STRIDE,
-        queue_pairs: 127,
-        ..memory(1 << 20, 512)
-    }
+    memory(1 << 20, 512).doorbell_buffer(DoorbellBufferMode::On).stride(STRIDE).queue_pairs(127)
 }
 
 /// A client's word in either page.
@@ -67,7 +62,7 @@ fn pages_that_cannot_be_are_refused() {
         assert_eq!(pages.tell(&mut client), Status::SUCCESS);
     }
     // One queue more than the page has room for.
-    let mut client = Client::stepped(SoftConfig { queue_pairs: 128, ..config() });
+    let mut client = Client::stepped(config().queue_pairs(128));
     let pages = Pages::new(&client);
     assert_eq!(pages.tell(&mut client), Status::INVALID_FIELD.with_dnr(true));
     client.number_of_queues(127);
@@ -151,7 +146,7 @@ fn a_reset_drops_the_pages() {
 fn the_command_is_told_where_it_is_offered() {
     for offered in [false, true] {
         let mode = if offered { DoorbellBufferMode::On } else { DoorbellBufferMode::Off };
-        let mut client = Client::stepped(SoftConfig { doorbell_buffer: mode, ..config() });
+        let mut client = Client::stepped(config().doorbell_buffer(mode));
         let sqe = command::get_log_page(LogPageId::COMMAND_EFFECTS, 0, 1023, 0, false);
         let effects = client.admin_data(sqe);
         assert_eq!(effects[0x7c * 4] & 1, u8::from(offered));

@@ -30,7 +30,7 @@ impl Pages {
 }
 
 fn config() -> SoftConfig {
-    SoftConfig { doorbell_buffer: DoorbellBufferMode::On, ..memory(1 << 20, 512) }
+    memory(1 << 20, 512).doorbell_buffer(DoorbellBufferMode::On)
 }
 
 fn push_reads(client: &Client, pair: &mut Pair, cids: std::ops::Range<u16>) {
@@ -115,7 +115,7 @@ fn the_same_pages_again_are_no_conflict_with_themselves() {
 fn a_stuck_doorbell_that_moves_to_a_shadow_keeps_what_was_written() {
     let plan = "[[fault]]\nkind = 'stuck_doorbell'\nby = '20ms'\ncount = 1\n";
     let faults = FaultPlan::from_toml(plan).unwrap();
-    for mut client in Client::both(&SoftConfig { faults, ..config() }) {
+    for mut client in Client::both(&config().faults(faults)) {
         let pages = Pages::new(&client);
         let mut pair = client.pair(1, 4);
         push_reads(&client, &mut pair, 1..2);
@@ -132,7 +132,7 @@ fn a_stuck_doorbell_that_moves_to_a_shadow_keeps_what_was_written() {
 
 #[test]
 fn no_more_queues_than_the_pages_have_entries_for() {
-    let mut client = Client::stepped(SoftConfig { stride: 4, ..config() });
+    let mut client = Client::stepped(config().stride(4));
     let pages = Pages::new(&client);
     assert_eq!(client.number_of_queues(16).submission_queues(), 16);
     client.admin_ok(pages.config());
@@ -145,7 +145,7 @@ fn no_more_queues_than_the_pages_have_entries_for() {
 #[test]
 fn stepped_a_completion_that_waits_for_room_is_repeated_when_the_shadow_head_moves() {
     let faults = FaultPlan::from_toml("[[fault]]\nkind = 'duplicate'\ncount = 1\n").unwrap();
-    let mut client = Client::stepped(SoftConfig { faults, ..config() });
+    let mut client = Client::stepped(config().faults(faults));
     let pages = Pages::new(&client);
     client.admin_ok(pages.config());
     let mut pair = client.pair(1, 2);

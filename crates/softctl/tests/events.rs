@@ -62,16 +62,11 @@ fn each_critical_warning_that_is_enabled_has_its_event_and_its_bit() {
     let well = Health::default();
     type Bit = fn(CriticalWarning) -> bool;
     let cases: [(Health, AsyncHealthInfo, Bit, u8); 5] = [
-        (Health { spare: 9, ..well }, AsyncHealthInfo::SPARE_BELOW_THRESHOLD, |w| w.spare(), 0),
-        (Health { temperature: 343, ..well }, AsyncHealthInfo::TEMPERATURE_THRESHOLD, |w| w.temperature(), 1),
-        (Health { degraded: true, ..well }, AsyncHealthInfo::SUBSYSTEM_RELIABILITY, |w| w.reliability(), 2),
-        (Health { read_only: true, ..well }, AsyncHealthInfo::SUBSYSTEM_RELIABILITY, |w| w.read_only(), 3),
-        (
-            Health { backup_failed: true, ..well },
-            AsyncHealthInfo::SUBSYSTEM_RELIABILITY,
-            |w| w.backup_failed(),
-            4,
-        ),
+        (well.spare(9), AsyncHealthInfo::SPARE_BELOW_THRESHOLD, |w| w.spare(), 0),
+        (well.temperature(343), AsyncHealthInfo::TEMPERATURE_THRESHOLD, |w| w.temperature(), 1),
+        (well.degraded(true), AsyncHealthInfo::SUBSYSTEM_RELIABILITY, |w| w.reliability(), 2),
+        (well.read_only(true), AsyncHealthInfo::SUBSYSTEM_RELIABILITY, |w| w.read_only(), 3),
+        (well.backup_failed(true), AsyncHealthInfo::SUBSYSTEM_RELIABILITY, |w| w.backup_failed(), 4),
     ];
     for mut client in Client::both(&SoftConfig::default()) {
         for (ill, info, bit, index) in cases {
@@ -104,9 +99,9 @@ fn an_event_is_masked_until_its_log_is_read_without_rae() {
     enable(&mut client, AsyncEventConfig::new().with_smart(0b111));
     request(&mut client, 1);
     request(&mut client, 2);
-    client.device.set_health(Health { spare: 0, ..Health::default() });
+    client.device.set_health(Health::new().spare(0));
     assert_eq!(event(&mut client), health_event(AsyncHealthInfo::SPARE_BELOW_THRESHOLD));
-    client.device.set_health(Health { spare: 0, degraded: true, ..Health::default() });
+    client.device.set_health(Health::new().spare(0).degraded(true));
     silent(&mut client);
     client.admin_data(log(LogPageId::SMART, 512, true));
     silent(&mut client);
@@ -128,7 +123,7 @@ fn temperatures_cross_their_thresholds_both_ways() {
     enable(&mut client, AsyncEventConfig::new().with_smart(0b10));
     assert_eq!(get_threshold(&mut client, 0, 0), 343);
     assert_eq!([get_threshold(&mut client, 1, 0), get_threshold(&mut client, 2, 1)], [u16::MAX, 0]);
-    let at = |kelvin| Health { temperature: kelvin, sensors: [kelvin; 2], ..Health::default() };
+    let at = |kelvin| Health::new().temperature(kelvin).sensors([kelvin; 2]);
     let expected = health_event(AsyncHealthInfo::TEMPERATURE_THRESHOLD);
     request(&mut client, 1);
     client.device.set_health(at(342));
@@ -150,7 +145,7 @@ fn temperatures_cross_their_thresholds_both_ways() {
     client.device.set_health(at(300));
     smart(&mut client);
     request(&mut client, 1);
-    client.device.set_health(Health { sensors: [300, 320], ..at(300) });
+    client.device.set_health(at(300).sensors([300, 320]));
     assert_eq!(event(&mut client), expected, "sensor 2");
     for bad in [threshold(300, 3, 0), threshold(300, 14, 0), threshold(300, 0, 2)] {
         expect(&mut client, set_threshold(bad), Status::INVALID_FIELD);
@@ -184,7 +179,7 @@ fn a_reset_forgets_requests_and_events() {
     enable(&mut client, AsyncEventConfig::new().with_smart(0xff));
     request(&mut client, 1);
     client.device.report_error(AsyncErrorInfo::TRANSIENT_INTERNAL_ERROR);
-    client.device.set_health(Health { degraded: true, ..Health::default() });
+    client.device.set_health(Health::new().degraded(true));
     let device = client.device.clone();
     warpbell_hw::Device::reset(&*device).reset(warpbell_hw::ResetKind::Function).unwrap();
     let mut client = Client::start(device);

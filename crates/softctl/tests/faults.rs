@@ -12,7 +12,7 @@ use warpbell_nvme::command::{self, Sqe};
 use warpbell_nvme::feature::{FeatureId, FeatureSelect};
 use warpbell_nvme::register::offset;
 use warpbell_nvme::{Cqe, Status, queue_command};
-use warpbell_softctl::{CompletionOrder, FaultKind, Rule, SoftConfig};
+use warpbell_softctl::{CompletionOrder, FaultKind, Rule};
 
 /// A payload that comes 300 ms late is there by then, however busy the machine is.
 const LATE_AT_MOST: Duration = Duration::from_secs(10);
@@ -350,7 +350,7 @@ fn two_pollers_share_one_plan() {
     let plan = config(
         "[[fault]];kind='fail';status='Internal Error';every=10;[[fault]];kind='delay';by='1ms';every=7",
     );
-    let mut client = Client::threaded(SoftConfig { pollers: 2, ..plan });
+    let mut client = Client::threaded(plan.pollers(2));
     let mut pairs = [client.pair(1, 64), client.pair(2, 64)];
     let mut failed = 0;
     for round in 0..20u16 {
@@ -373,7 +373,7 @@ fn late_payloads_keep_their_commands_apart_where_completions_keep_their_order() 
     for seed in 1..20 {
         let plan = config("[[fault]];kind='late_payload';by='1ms';opcode='read'");
         let order = CompletionOrder::Submission { window: 4 };
-        let mut client = Client::stepped(SoftConfig { order, seed, ..plan });
+        let mut client = Client::stepped(plan.order(order).seed(seed));
         client.device.poke(Nsid(1), Lba(7), &[7; 512]).expect("poke");
         client.device.poke(Nsid(1), Lba(8), &[8; 512]).expect("poke");
         let mut pair = client.pair(1, 16);
@@ -425,7 +425,7 @@ fn a_deleted_queue_with_a_stuck_doorbell_leaves_the_head_to_the_others() {
 #[test]
 fn what_will_fail_takes_no_time_of_the_media() {
     let profile = Some(warpbell_softctl::Profile::tlc());
-    let mut client = Client::stepped(SoftConfig { profile, ..memory(1 << 20, 512) });
+    let mut client = Client::stepped(memory(1 << 20, 512).profile(profile));
     let mut pair = client.pair(1, 16);
     let start = now(&client);
     assert!(client.io(&mut pair, read(0), 0).is_ok());

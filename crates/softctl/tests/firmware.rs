@@ -15,7 +15,7 @@ use warpbell_nvme::{Sqe, Status};
 use warpbell_softctl::{SoftConfig, SoftDevice, Subsystem};
 
 fn config() -> SoftConfig {
-    SoftConfig { firmware: "FW-ONE".into(), ..SoftConfig::default() }
+    SoftConfig::new().firmware("FW-ONE".into())
 }
 
 /// Downloads a piece of an image that begins with a revision.

@@ -58,7 +58,7 @@ fn a_format_changes_the_block_size_and_erases() {
 
 #[test]
 fn a_format_has_every_error_of_the_specification() {
-    let mut client = Client::stepped(SoftConfig { max_namespaces: Some(3), ..memory(1 << 20, 512) });
+    let mut client = Client::stepped(memory(1 << 20, 512).max_namespaces(Some(3)));
     let plain = FormatNvmCdw10::new();
     for (nsid, cdw10, status) in [
         (1, plain.with_lba_format(2), Status::INVALID_FORMAT),
@@ -76,7 +76,7 @@ fn a_format_has_every_error_of_the_specification() {
 
 #[test]
 fn all_attached_namespaces_are_formatted_at_once_and_no_other() {
-    let config = SoftConfig { capacity: 1 << 20, ..memory(1 << 20, 512) };
+    let config = memory(1 << 20, 512).capacity(1 << 20);
     let mut client = Client::stepped(config);
     for nsid in [2, 3] {
         assert_eq!(created(&mut client, 8, 0), nsid);
@@ -111,7 +111,7 @@ fn files_are_formatted_if_they_may_be_written() {
         NamespaceConfig::file(writable.path(), 512, true),
         NamespaceConfig::memory(1 << 20, 512),
     ];
-    let mut client = Client::stepped(SoftConfig { namespaces, ..SoftConfig::default() });
+    let mut client = Client::stepped(SoftConfig::new().namespaces(namespaces));
     client.device.poke(Nsid(3), Lba(0), &[1; 512]).unwrap();
     expect(&mut client, format(1, 0, SecureErase::USER_DATA), Status::NAMESPACE_WRITE_PROTECTED);
     expect(&mut client, format(NSID_ALL, 1, SecureErase::USER_DATA), Status::NAMESPACE_WRITE_PROTECTED);
@@ -125,7 +125,7 @@ fn files_are_formatted_if_they_may_be_written() {
 
 #[test]
 fn other_controllers_hear_of_a_new_block_size() {
-    let config = SoftConfig { capacity: 1 << 20, ..memory(1 << 20, 512) };
+    let config = memory(1 << 20, 512).capacity(1 << 20);
     let subsystem = Subsystem::new(&config).unwrap();
     let [mut one, mut two] =
         [1, 2].map(|_| Client::start(SoftDevice::stepped_on(&subsystem, config.clone()).unwrap()));

@@ -9,7 +9,7 @@ use warpbell_hw::Device;
 use warpbell_nvme::command;
 use warpbell_nvme::feature::{FeatureId, FeatureSelect, HostBehavior};
 use warpbell_nvme::{Status, queue_command};
-use warpbell_softctl::{CompletionOrder, FaultKind, FaultPlan, SoftConfig};
+use warpbell_softctl::{CompletionOrder, FaultKind, FaultPlan};
 use zerocopy::IntoBytes;
 
 #[test]
@@ -38,7 +38,7 @@ fn a_command_that_hangs_is_found_by_an_abort() {
 fn a_command_that_hangs_holds_up_no_order() {
     let plan = FaultPlan::from_toml("[[fault]]\nkind='hang'\nlba=7").unwrap();
     let order = CompletionOrder::Submission { window: 0 };
-    for mut client in Client::both(&SoftConfig { faults: plan, order, ..memory(1 << 20, 512) }) {
+    for mut client in Client::both(&memory(1 << 20, 512).faults(plan).order(order)) {
         let mut pair = client.pair(1, 16);
         submit(&client, &mut pair, 1, &[read(8), read(7), read(9)]);
         assert_eq!(identifiers(&client, &mut pair, 2), [1, 3]);
@@ -85,7 +85,7 @@ fn a_retry_delay_shows_to_a_host_that_heeds_it() {
     let plan = "[[fault]]\nkind='fail'\nstatus='Command Interrupted'\ncrd=2\nlba=7";
     let retry_delays = [1, 20, 300];
     let faults = FaultPlan::from_toml(plan).unwrap();
-    for mut client in Client::both(&SoftConfig { faults, retry_delays, ..memory(1 << 20, 512) }) {
+    for mut client in Client::both(&memory(1 << 20, 512).faults(faults).retry_delays(retry_delays)) {
         let identify = client.identify_controller();
         assert_eq!(identify.retry_delays(), retry_delays);
         let mut pair = client.pair(1, 16);
@@ -104,7 +104,7 @@ fn a_retry_delay_shows_to_a_host_that_heeds_it() {
         let mut pair = client.pair(1, 16);
         assert_eq!(client.io(&mut pair, read(7), 0), Status::COMMAND_INTERRUPTED, "a reset forgets it");
     }
-    let error = SoftConfig { faults: FaultPlan::from_toml(plan).unwrap(), ..memory(1 << 20, 512) };
+    let error = memory(1 << 20, 512).faults(FaultPlan::from_toml(plan).unwrap());
     let text = error.validate().unwrap_err().to_string();
     assert!(text.contains("crdt=(none): must be given where a fault has a retry delay"), "{text}");
 }

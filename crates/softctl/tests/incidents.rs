@@ -17,7 +17,7 @@ use warpbell_softctl::{FaultKind, FaultPlan, SoftConfig, SoftDevice};
 
 fn config(plan: &str) -> SoftConfig {
     let faults = FaultPlan::from_toml(&format!("[[fault]]\n{}", plan.replace(';', "\n"))).unwrap();
-    SoftConfig { faults, ..memory(1 << 20, 512) }
+    memory(1 << 20, 512).faults(faults)
 }
 
 fn both(plan: &str) -> [Client; 2] {
@@ -179,7 +179,7 @@ fn power_takes_what_was_not_flushed() {
 #[test]
 fn without_a_volatile_cache_power_takes_nothing() {
     for volatile_cache in [false, true] {
-        for mut client in Client::both(&SoftConfig { volatile_cache, ..memory(1 << 20, 512) }) {
+        for mut client in Client::both(&memory(1 << 20, 512).volatile_cache(volatile_cache)) {
             let mut pair = client.pair(1, 16);
             write(&mut client, &mut pair, 0, 1, |sqe| sqe);
             client.device.power_loss(0.0);
@@ -191,7 +191,7 @@ fn without_a_volatile_cache_power_takes_nothing() {
 
 #[test]
 fn a_cache_that_is_switched_off_keeps_every_write() {
-    for mut client in Client::both(&SoftConfig { volatile_cache: true, ..memory(1 << 20, 512) }) {
+    for mut client in Client::both(&memory(1 << 20, 512).volatile_cache(true)) {
         let mut pair = client.pair(1, 16);
         write(&mut client, &mut pair, 0, 1, |sqe| sqe);
         client.admin_ok(command::set_features(FeatureId::VOLATILE_WRITE_CACHE, 0, 0));
@@ -236,7 +236,7 @@ fn a_keep_alive_that_expires_is_in_the_error_log() {
 
 #[test]
 fn a_shutdown_makes_detached_namespaces_durable_too() {
-    for mut client in Client::both(&SoftConfig { volatile_cache: true, ..memory(1 << 20, 512) }) {
+    for mut client in Client::both(&memory(1 << 20, 512).volatile_cache(true)) {
         let mut pair = client.pair(1, 16);
         write(&mut client, &mut pair, 0, 1, |sqe| sqe);
         let detach = client::namespaces::attachment(&client, 1, NsAttachmentSelect::DETACH, &[1]);

@@ -13,7 +13,7 @@ use warpbell_nvme::feature::{
 };
 use warpbell_nvme::queue_command::{self, QueuePriority};
 use warpbell_nvme::register::offset;
-use warpbell_softctl::{SoftConfig, SoftDevice};
+use warpbell_softctl::SoftDevice;
 
 /// A pair whose completions interrupt.
 fn pair(client: &mut Client, qid: u16, vector: u16) -> Pair {
@@ -189,7 +189,7 @@ fn a_reset_forgets_what_waits() {
 
 #[test]
 fn polling_threads_gather_too() {
-    let device = SoftDevice::threaded(SoftConfig { pollers: 2, ..memory(1 << 20, 512) }).unwrap();
+    let device = SoftDevice::threaded(memory(1 << 20, 512).pollers(2)).unwrap();
     let mut client = Client::start(device);
     let mut pair = pair(&mut client, 1, 1);
     let event = client.device.interrupts().subscribe(1).unwrap();

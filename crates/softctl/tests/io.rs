@@ -74,7 +74,7 @@ fn with_prps(client: &Client, sqe: Sqe, at: usize, len: usize, list: usize) -> S
 
 #[test]
 fn long_transfers_through_prp_lists_and_sgls() {
-    let config = SoftConfig { mdts: 7, ..memory(16 << 20, 512) };
+    let config = memory(16 << 20, 512).mdts(7);
     for mut client in Client::both(&config) {
         let mut pair = client.pair(1, 8);
         for (blocks, at) in [(1, 0), (8, 0), (9, 0), (16, 512), (17, 4092), (255, 4), (1024, 0), (1024, 100)]
@@ -101,7 +101,7 @@ fn long_transfers_through_prp_lists_and_sgls() {
 
 #[test]
 fn ranges_limits_and_namespaces_are_checked() {
-    for mut client in Client::both(&SoftConfig { mdts: 1, ..memory(1 << 20, 512) }) {
+    for mut client in Client::both(&memory(1 << 20, 512).mdts(1)) {
         let mut pair = client.pair(1, 8);
         let mut expect = |sqe, status: Status| {
             let got = client.io(&mut pair, sqe, 0);
@@ -148,7 +148,7 @@ fn files_are_served_and_protected() {
     file.write_all(&pattern(4097, 1)).unwrap();
     for (writable, mode) in [(false, 0), (true, 0), (false, 1), (true, 1)] {
         let namespaces = vec![NamespaceConfig::file(file.path(), 512, writable)];
-        let config = SoftConfig { namespaces, ..SoftConfig::default() };
+        let config = SoftConfig::new().namespaces(namespaces);
         // One after the other: a file has one writer.
         let mut client = [Client::stepped, Client::threaded][mode](config);
         let mut pair = client.pair(1, 8);
@@ -174,7 +174,7 @@ fn a_truncated_file_is_an_unrecovered_read() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(&[9; 8192]).unwrap();
     let namespaces = vec![NamespaceConfig::file(file.path(), 4096, false)];
-    let mut client = Client::threaded(SoftConfig { namespaces, ..SoftConfig::default() });
+    let mut client = Client::threaded(SoftConfig::new().namespaces(namespaces));
     let mut pair = client.pair(1, 8);
     assert!(client.io(&mut pair, command::read(1, 1, 0), 0).is_ok());
     file.as_file().set_len(5000).unwrap();
@@ -219,7 +219,7 @@ fn a_full_completion_queue_is_never_overrun() {
 
 #[test]
 fn shuffled_completions_come_once_each_and_out_of_order() {
-    let config = SoftConfig { order: CompletionOrder::Shuffled { window: 16 }, ..memory(1 << 20, 512) };
+    let config = memory(1 << 20, 512).order(CompletionOrder::Shuffled { window: 16 });
     for mut client in Client::both(&config) {
         let mut pair = client.pair(1, 64);
         let mut order = Vec::new();
@@ -242,7 +242,7 @@ fn shuffled_completions_come_once_each_and_out_of_order() {
 #[test]
 fn a_corruption_is_recorded_with_block_and_byte() {
     let plan = "[[fault]]\nkind = \"corrupt\"\nlba = 5\ncount = 1";
-    let config = SoftConfig { faults: FaultPlan::from_toml(plan).unwrap(), ..memory(1 << 20, 512) };
+    let config = memory(1 << 20, 512).faults(FaultPlan::from_toml(plan).unwrap());
     for mut client in Client::both(&config) {
         let mut pair = client.pair(1, 8);
         let data = pattern(8 * 512, 9);
@@ -269,7 +269,7 @@ fn failures_are_injected_exactly() {
         dnr = true
         opcode = ["read", "flush"]
         every = 3"#;
-    let config = SoftConfig { faults: FaultPlan::from_toml(plan).unwrap(), ..memory(1 << 20, 512) };
+    let config = memory(1 << 20, 512).faults(FaultPlan::from_toml(plan).unwrap());
     for mut client in Client::both(&config) {
         let mut pair = client.pair(1, 8);
         let mut failed = Vec::new();
@@ -289,7 +289,7 @@ fn failures_are_injected_exactly() {
 
 #[test]
 fn many_queues_over_several_pollers() {
-    let config = SoftConfig { pollers: 3, stride: 2, ..memory(4 << 20, 4096) };
+    let config = memory(4 << 20, 4096).pollers(3).stride(2);
     let mut client = Client::threaded(config);
     client.number_of_queues(16);
     let mut pairs: Vec<Pair> = (1..=16).map(|qid| client.pair(qid, 16)).collect();
@@ -334,7 +334,7 @@ fn odd_queue_sizes_and_the_longest() {
 fn the_same_seed_gives_the_same_history() {
     let history = |seed| {
         let order = CompletionOrder::Shuffled { window: 8 };
-        let mut client = Client::stepped(SoftConfig { order, seed, ..memory(1 << 20, 512) });
+        let mut client = Client::stepped(memory(1 << 20, 512).order(order).seed(seed));
         let mut pair = client.pair(1, 32);
         for cid in 0..31 {
             pair.push(&command::flush(1).with_cid(cid));

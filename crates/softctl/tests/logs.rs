@@ -81,7 +81,7 @@ fn transfer(client: &mut Client, pair: &mut Pair, sqe: Sqe, block: u32) {
 #[test]
 fn data_units_are_begun_thousands_of_512_bytes_whatever_the_block_size() {
     for block in [512u32, 4096] {
-        let mut client = Client::stepped(SoftConfig { mdts: 0, ..memory(4 << 20, block) });
+        let mut client = Client::stepped(memory(4 << 20, block).mdts(0));
         let mut pair = client.pair(1, 8);
         let blocks = |bytes: u32| (bytes / block - 1) as u16;
         let read = |client: &mut Client| {
@@ -116,14 +116,9 @@ fn smart_tells_health_time_and_power() {
     );
     assert_eq!((well.available_spare, well.available_spare_threshold, well.percentage_used), (100, 10, 0));
     assert_eq!((well.power_cycles.get(), well.power_on_hours.get(), well.unsafe_shutdowns.get()), (1, 0, 0));
-    client.device.set_health(Health {
-        temperature: 345,
-        sensors: [340, 350],
-        used: 101,
-        ..Health::default()
-    });
+    client.device.set_health(Health::new().temperature(345).sensors([340, 350]).used(101));
     client.device.advance(Duration::from_secs(2 * 3600));
-    client.device.set_health(Health { temperature: 360, used: 101, ..Health::default() });
+    client.device.set_health(Health::new().temperature(360).used(101));
     client.device.advance(Duration::from_secs(120));
     let warm = smart(&mut client);
     assert_eq!(
@@ -147,12 +142,10 @@ fn smart_tells_health_time_and_power() {
 
 #[test]
 fn busy_time_is_that_of_outstanding_commands() {
-    let slow = Fault {
-        action: FaultAction::Delay { by: Duration::from_secs(150) },
-        selector: Selector { count: Some(1), ..Selector::default() },
-    };
-    let faults = FaultPlan { seed: 1, faults: vec![slow] };
-    let mut client = Client::stepped(SoftConfig { faults, ..memory(1 << 20, 512) });
+    let slow =
+        Fault::new(FaultAction::Delay { by: Duration::from_secs(150) }, Selector::new().count(Some(1)));
+    let faults = FaultPlan::new().seed(1).faults(vec![slow]);
+    let mut client = Client::stepped(memory(1 << 20, 512).faults(faults));
     let mut pair = client.pair(1, 8);
     client.device.advance(Duration::from_secs(600));
     assert_eq!(smart(&mut client).busy_minutes.get(), 0, "nothing was outstanding");

@@ -19,7 +19,7 @@ use warpbell_softctl::{Fault, FaultAction, FaultPlan, NamespaceConfig, Rule, Sel
 const MIB: u64 = 1 << 20;
 
 fn spacious() -> SoftConfig {
-    SoftConfig { capacity: 4 * MIB, max_namespaces: Some(4), ..memory(MIB, 512) }
+    memory(MIB, 512).capacity(4 * MIB).max_namespaces(Some(4))
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn a_namespace_identifier_is_used_again_and_its_uuid_is_not() {
 fn commands_on_the_way_when_a_namespace_goes_are_answered() {
     let order = warpbell_softctl::CompletionOrder::Shuffled { window: 32 };
     for seed in 0..8 {
-        let mut client = Client::stepped(SoftConfig { order, seed, ..spacious() });
+        let mut client = Client::stepped(spacious().order(order).seed(seed));
         let mut pair: Pair = client.pair(1, 64);
         for cid in 0..40 {
             let at = client.buffer.iova().0 + 8192;
@@ -237,13 +237,10 @@ fn the_effects_log_says_that_the_inventory_changes() {
 
 #[test]
 fn data_that_comes_late_does_not_reach_a_namespace_that_came_later() {
-    let late = Fault {
-        action: FaultAction::LatePayload { by: Duration::from_millis(5) },
-        selector: Selector::default(),
-    };
+    let late = Fault::new(FaultAction::LatePayload { by: Duration::from_millis(5) }, Selector::default());
     for deleted in [false, true] {
-        let faults = FaultPlan { seed: 1, faults: vec![late.clone()] };
-        let mut client = Client::stepped(SoftConfig { faults, ..spacious() });
+        let faults = FaultPlan::new().seed(1).faults(vec![late.clone()]);
+        let mut client = Client::stepped(spacious().faults(faults));
         let mut pair = client.pair(1, 8);
         client.fill(8192, &[7; 4096]);
         assert!(client.io(&mut pair, command::write(1, 2040, 7), 8192).is_ok());

@@ -172,7 +172,7 @@ fn a_reset_brings_the_controller_back_to_state_0() {
 #[test]
 fn a_shutdown_takes_its_time() {
     for stepped in [false, true] {
-        let config = SoftConfig { shutdown_time: 40 * MS, ..memory(1 << 20, 512) };
+        let config = memory(1 << 20, 512).shutdown_time(40 * MS);
         let device =
             if stepped { SoftDevice::stepped(config) } else { SoftDevice::threaded(config) }.unwrap();
         let mut client = Client::start(device);

@@ -10,7 +10,7 @@ use warpbell_nvme::command;
 use warpbell_nvme::queue_command;
 use warpbell_nvme::register::{NSSR_MAGIC, Shn, Shst, offset};
 use warpbell_nvme::{Cqe, Status};
-use warpbell_softctl::{CompletionOrder, Rule, SoftConfig, SoftDevice};
+use warpbell_softctl::{CompletionOrder, Rule, SoftDevice};
 
 /// A client somewhere in its life.
 #[derive(Default)]
@@ -154,7 +154,7 @@ const ACTIONS: &[Action] = &[
 
 fn device(seed: u64) -> Arc<SoftDevice> {
     let order = CompletionOrder::Shuffled { window: 64 };
-    SoftDevice::stepped(SoftConfig { order, seed, ..memory(1 << 20, 512) }).expect("a valid configuration")
+    SoftDevice::stepped(memory(1 << 20, 512).order(order).seed(seed)).expect("a valid configuration")
 }
 
 /// What the client's rings hold.

@@ -162,7 +162,7 @@ fn files_are_overwritten_to_their_end_and_no_further() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), [3; 10_001]).unwrap();
     let namespaces = vec![NamespaceConfig::file(file.path(), 512, true)];
-    let mut client = Client::stepped(SoftConfig { namespaces, ..SoftConfig::default() });
+    let mut client = Client::stepped(SoftConfig::new().namespaces(namespaces));
     assert!(!status(&mut client).sstat.gde(), "the file may hold user data");
     let overwrite = action(SanitizeAction::OVERWRITE).with_owpass(1).with_ndas(true);
     client.admin_ok(command::sanitize(overwrite, 0xaaaa_aaaa));
@@ -207,7 +207,7 @@ fn what_cannot_be_sanitized_is_refused() {
     let file = tempfile::NamedTempFile::new().unwrap();
     file.as_file().set_len(512).unwrap();
     let namespaces = vec![NamespaceConfig::memory(4096, 512), NamespaceConfig::file(file.path(), 512, false)];
-    let mut client = Client::stepped(SoftConfig { namespaces, ..SoftConfig::default() });
+    let mut client = Client::stepped(SoftConfig::new().namespaces(namespaces));
     expect(&mut client, erase(), Status::NAMESPACE_WRITE_PROTECTED);
     for reserved in [0, 5, 6, 7] {
         let sqe = command::sanitize(action(SanitizeAction(reserved)), 0);
@@ -242,7 +242,7 @@ fn an_operation_goes_on_through_resets_and_on_all_controllers() {
 #[test]
 fn a_loss_of_power_brings_no_user_data_back() {
     let fields = action(SanitizeAction::OVERWRITE).with_owpass(1).with_ndas(true);
-    let mut client = Client::stepped(SoftConfig { volatile_cache: true, ..memory(1 << 20, 512) });
+    let mut client = Client::stepped(memory(1 << 20, 512).volatile_cache(true));
     client.device.poke(Nsid(1), Lba(0), &[7; 512]).expect("poke");
     let mut pair = client.pair(1, 8);
     client.fill(8192, &[8; 512]);

@@ -118,7 +118,7 @@ fn share_doorbells(client: &mut Client, workers: &mut [Worker]) -> [DmaBuffer; 2
 
 fn soak(name: &str, config: SoftConfig) {
     let shared = config.doorbell_buffer == DoorbellBufferMode::On;
-    let mut client = Client::threaded(SoftConfig { pollers: 2, ..config });
+    let mut client = Client::threaded(config.pollers(2));
     let worker = |qid| Worker { pair: client.pair(qid, 16), written: vec![0; usize::from(DEPTH)] };
     let mut workers: Vec<Worker> = (1..=QUEUES).map(worker).collect();
     let mut round = 0u8;
@@ -154,11 +154,11 @@ fn two_pollers_with_everything_in_turn() {
     let on = DoorbellBufferMode::On;
     let order = CompletionOrder::Submission { window: 8 };
     soak("plain", plain());
-    soak("doorbell buffer", SoftConfig { doorbell_buffer: on, ..plain() });
-    soak("faults", SoftConfig { faults: faults(), ..plain() });
-    soak("profile", SoftConfig { profile: Some(Profile::optane()), ..plain() });
-    soak("volatile cache", SoftConfig { volatile_cache: true, ..plain() });
-    soak("order", SoftConfig { order, ..plain() });
-    let all = SoftConfig { doorbell_buffer: on, faults: faults(), volatile_cache: true, order, ..plain() };
-    soak("all of it", SoftConfig { profile: Some(Profile::optane()), ..all });
+    soak("doorbell buffer", plain().doorbell_buffer(on));
+    soak("faults", plain().faults(faults()));
+    soak("profile", plain().profile(Some(Profile::optane())));
+    soak("volatile cache", plain().volatile_cache(true));
+    soak("order", plain().order(order));
+    let all = plain().doorbell_buffer(on).faults(faults()).volatile_cache(true).order(order);
+    soak("all of it", all.profile(Some(Profile::optane())));
 }

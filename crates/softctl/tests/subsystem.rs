@@ -15,7 +15,7 @@ use warpbell_nvme::{Sqe, Status};
 use warpbell_softctl::{SoftConfig, SoftDevice, Subsystem};
 
 fn config() -> SoftConfig {
-    SoftConfig { capacity: 4 << 20, max_namespaces: Some(4), ..memory(1 << 20, 512) }
+    memory(1 << 20, 512).capacity(4 << 20).max_namespaces(Some(4))
 }
 
 fn subsystem() -> Arc<Subsystem> {

@@ -10,7 +10,7 @@ use warpbell_nvme::feature::{AsyncEventConfig, FeatureId};
 use warpbell_nvme::log::{LogPageId, SmartLog};
 use warpbell_nvme::queue_command;
 use warpbell_nvme::register::{Cap, Cc, Csts, NSSD_ABRUPT, NSSD_NORMAL, NSSR_MAGIC, Shn, Shst, offset};
-use warpbell_softctl::{CompletionOrder, Rule, SoftConfig, SoftDevice, Subsystem};
+use warpbell_softctl::{CompletionOrder, Rule, SoftDevice, Subsystem};
 
 fn write(device: &SoftDevice, at: u32, value: u32) {
     device.registers().write32(at, value);
@@ -120,7 +120,7 @@ fn power_that_fails_under_a_controller_counts_as_unsafe_unless_all_were_shut_dow
 fn a_controller_can_be_reset_while_csts_is_about_to_change() {
     let config = memory(1 << 20, 512);
     for seed in 0..20 {
-        let device = SoftDevice::stepped(SoftConfig { seed, ..config.clone() }).unwrap();
+        let device = SoftDevice::stepped(config.clone().seed(seed)).unwrap();
         let admin = client::Pair::new(&device, 0, 16);
         set_admin_queue(&device, &admin);
         let enable = configuration().with_en(true);
@@ -155,7 +155,7 @@ fn a_controller_can_be_reset_while_csts_is_about_to_change() {
 fn nothing_of_a_controller_in_full_work_survives_its_reset() {
     let order = CompletionOrder::Shuffled { window: 16 };
     for seed in 0..20 {
-        let mut client = Client::stepped(SoftConfig { order, seed, ..memory(1 << 20, 512) });
+        let mut client = Client::stepped(memory(1 << 20, 512).order(order).seed(seed));
         let mut pair = client.pair(1, 64);
         for cid in 0..4 {
             client.admin.push(&command::async_event_request().with_cid(0x100 + cid));
@@ -193,7 +193,7 @@ fn nothing_of_a_controller_in_full_work_survives_its_reset() {
 fn queues_can_be_deleted_with_commands_in_flight_and_requests_outstanding() {
     let order = CompletionOrder::Shuffled { window: 16 };
     for seed in 0..20u64 {
-        let mut client = Client::stepped(SoftConfig { order, seed, ..memory(1 << 20, 512) });
+        let mut client = Client::stepped(memory(1 << 20, 512).order(order).seed(seed));
         client.admin.push(&command::async_event_request().with_cid(0x100));
         let mut pair = client.pair(1, 64);
         for cid in 0..40 {

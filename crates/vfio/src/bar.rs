@@ -36,7 +36,13 @@ impl Bar0 {
         spare: &[Range<u64>],
     ) -> Result<Bar0, VfioError> {
         let refused = |reason| VfioError::Bar { bdf, bar: 0, reason };
-        let end = usable_end(spare).map_err(refused)?;
+        let end = usable_end(spare).ok_or_else(|| {
+            refused(format!(
+                "can be mapped in {spare:x?} only; registers and the first doorbells ({:#x} bytes from 0 on) are needed in \
+                 one piece, apart from the MSI-X table",
+                DOORBELLS + BASE_PAGE as u64
+            ))
+        })?;
         let registers = map(bdf, 0, device, region, 0..DOORBELLS)?;
         let cap = registers.register::<u64>(offset::CAP as usize).read();
         if cap == u64::MAX {
@@ -78,18 +84,11 @@ fn doorbell_bytes(last: u16, stride: u8) -> u64 {
     (u64::from(last) + 1) * 2 * (4 << stride)
 }
 
-/// Where the part that begins with the registers ends; it must reach into the doorbells.
-fn usable_end(spare: &[Range<u64>]) -> Result<u64, String> {
+/// Where the part that begins with the registers ends, if it reaches into the doorbells.
+fn usable_end(spare: &[Range<u64>]) -> Option<u64> {
     let end = spare.iter().find(|area| area.start == 0).map_or(0, |area| area.end);
     let end = end / BASE_PAGE as u64 * BASE_PAGE as u64;
-    if end <= DOORBELLS {
-        return Err(format!(
-            "can be mapped in {spare:x?} only; registers and the first doorbells ({:#x} bytes from 0 on) are needed in \
-             one piece, apart from the MSI-X table",
-            DOORBELLS + BASE_PAGE as u64
-        ));
-    }
-    Ok(end)
+    (end > DOORBELLS).then_some(end)
 }
 
 /// Maps a part of a BAR.

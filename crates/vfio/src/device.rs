@@ -19,7 +19,7 @@ use crate::irq::Vectors;
 use crate::pci::Sysfs;
 use crate::{Bdf, IommuChoice, Route, VfioError, route, sys};
 
-warpbell_hw::options! {
+warpbell_base::options! {
     /// How to open a function.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct PciOptions {

@@ -19,19 +19,19 @@ const TABLE_ENTRIES: u64 = 512;
 
 /// How commands describe data in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Descriptor {
+pub enum DataPointerKind {
     /// One inline SGL data block: the buffer is contiguous for the controller.
     Sgl,
     /// PRP entries, with lists built at registration.
     Prp,
 }
 
-impl Descriptor {
+impl DataPointerKind {
     /// The word for reports.
     pub fn name(self) -> &'static str {
         match self {
-            Descriptor::Sgl => "sgl",
-            Descriptor::Prp => "prp",
+            DataPointerKind::Sgl => "sgl",
+            DataPointerKind::Prp => "prp",
         }
     }
 }
@@ -99,10 +99,10 @@ impl Data {
 impl Buffer {
     /// Describes `data`, which is mapped from a page's first byte on. In PRP mode buffers of more than two
     /// pages get a list table, so that no kernel ever builds a list.
-    pub(crate) fn new(arena: &DmaArena, data: Data, by: Descriptor) -> Result<Buffer, Error> {
+    pub(crate) fn new(arena: &DmaArena, data: Data, by: DataPointerKind) -> Result<Buffer, Error> {
         let pages = (data.len() as u64).div_ceil(PAGE);
         let table = match by {
-            Descriptor::Prp if pages > 2 => Some(Arc::new(list_table(arena, data.iova(), pages)?)),
+            DataPointerKind::Prp if pages > 2 => Some(Arc::new(list_table(arena, data.iova(), pages)?)),
             _ => None,
         };
         Ok(Buffer { data, table, shared: None })
@@ -213,14 +213,14 @@ mod tests {
         }
     }
 
-    fn host(bytes: usize, by: Descriptor) -> Buffer {
+    fn host(bytes: usize, by: DataPointerKind) -> Buffer {
         let data = Data::own(DmaBuffer::host(Arc::new(Fixed), bytes).unwrap());
         Buffer::new(&DmaArena::new(Arc::new(Fixed)), data, by).unwrap()
     }
 
     #[test]
     fn every_list_of_up_to_257_entries_lies_in_one_table_page() {
-        let buffer = host(1000 * 4096, Descriptor::Prp);
+        let buffer = host(1000 * 4096, DataPointerKind::Prp);
         let table = buffer.table.as_ref().unwrap().window();
         for page in 0..1000u64 {
             let start = (page >> 8) * 4096 + (page & 255) * 8;
@@ -235,11 +235,11 @@ mod tests {
 
     #[test]
     fn small_buffers_and_sgls_need_no_table() {
-        for (bytes, by) in [(8192, Descriptor::Prp), (1 << 20, Descriptor::Sgl)] {
+        for (bytes, by) in [(8192, DataPointerKind::Prp), (1 << 20, DataPointerKind::Sgl)] {
             let buffer = host(bytes, by);
             assert_eq!(buffer.as_ref().prp_iova, 0);
         }
-        let buffer = host(8193, Descriptor::Prp);
+        let buffer = host(8193, DataPointerKind::Prp);
         assert_ne!(buffer.as_ref().prp_iova, 0);
     }
 }

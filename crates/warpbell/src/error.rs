@@ -1,6 +1,7 @@
 //! Errors of the public API, and the exit code that each deserves.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use warpbell_driver::DriverError;
 use warpbell_files::Error as FileError;
@@ -175,7 +176,7 @@ pub enum Error {
     )]
     Undeleted {
         /// Why they were not deleted.
-        cause: String,
+        cause: Arc<DriverError>,
     },
     /// Something that could destroy data and was not allowed by name.
     #[error("{object}: {reason}; {remedy}")]

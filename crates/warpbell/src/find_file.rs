@@ -8,7 +8,7 @@ use warpbell_hw::Nsid;
 
 use crate::{Error, Ssd, SsdSource};
 
-warpbell_hw::options! {
+warpbell_base::options! {
     /// Where a file is looked for.
     #[derive(Clone, Debug, Default)]
     pub struct FileOptions {
@@ -49,7 +49,7 @@ impl Ssd {
             Some(name) => part(&source, name)?,
         };
         let space = Partition::new(source, start, bytes)?;
-        let options = FileSystemOptions { allow_dirty: options.allow_dirty };
+        let options = FileSystemOptions::new().allow_dirty(options.allow_dirty);
         let map = warpbell_files::open(&space, &options)?.file(path)?;
         Ok(map.moved(start)?)
     }

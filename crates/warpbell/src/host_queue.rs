@@ -11,7 +11,7 @@ use crate::queues::memory::Memory;
 use crate::queues::pairs::{QueueRequest, create_pair};
 use crate::{Buffer, Domains, Error};
 
-warpbell_hw::options! {
+warpbell_base::options! {
     /// What a host queue is to be like.
     #[derive(Clone, Debug)]
     pub struct HostQueueSpec {

@@ -354,14 +354,11 @@ impl Launch {
         let running = |kernel| Running::new(kernel, name, keep, stop, watchdog);
         match (&self.work, on_cpu) {
             (Work::Cuda { function, args }, _) => {
-                let config = LaunchConfig {
-                    grid: self.grid,
-                    block: self.block,
-                    shared_bytes: self.shared_bytes,
-                    cooperative: self.cooperative,
-                    stream: self.stream,
-                    keep: self.keep.clone(),
-                };
+                let config = LaunchConfig::new(self.grid, self.block)
+                    .shared_bytes(self.shared_bytes)
+                    .cooperative(self.cooperative)
+                    .stream(self.stream)
+                    .keep(self.keep.clone());
                 // SAFETY: as in `ready`; the configuration keeps what this launch does; `stream` was promised for.
                 let started = unsafe { function.launch(&config, args) };
                 Ok(running(started?.into()))

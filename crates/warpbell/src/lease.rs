@@ -14,7 +14,7 @@ use warpbell_kernels::abi::{self, NamespaceRef};
 
 use crate::{Attachment, Buffer, Error};
 
-warpbell_hw::options! {
+warpbell_base::options! {
     /// What a lease allows. What is left open stays as the giver has it.
     #[derive(Clone, Debug, Default)]
     pub struct LeaseSpec<'a> {

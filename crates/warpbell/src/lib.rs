@@ -53,7 +53,7 @@ mod tiles;
 mod trace;
 mod volume;
 
-pub use buffer::{Buffer, Descriptor};
+pub use buffer::{Buffer, DataPointerKind};
 pub use device_name::{DeviceName, DeviceNameError, Named};
 pub use error::{Error, error_chain};
 pub use files::{FileTable, SsdSource};

@@ -3,12 +3,13 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use warpbell_hw::Lba;
 use warpbell_kernels::abi;
 use zerocopy::IntoBytes;
 
 use crate::{Error, FileTable, KernelMemory, OpenTarget};
 
-warpbell_hw::options! {
+warpbell_base::options! {
     /// What kind of cache to make.
     #[derive(Clone, Debug)]
     pub struct PageCacheSpec {
@@ -17,10 +18,10 @@ warpbell_hw::options! {
         /// Pages that it has room for. Each takes 48 bytes at most beside its data.
         pub lines: u32,
         /// The first block that is cached: at least a page of blocks follows it.
-        pub first_block: u64,
+        pub first_block: Lba,
         /// How long kernels wait for a line, where all are pinned, and for a page that another warp reads; and how long a
         /// flush begins writes.
-        pub deadline: Duration,
+        pub timeout: Duration,
         /// Pages that the policy `pinned_set` keeps.
         pub kept: Range<u64>,
     }
@@ -32,8 +33,8 @@ impl Default for PageCacheSpec {
         PageCacheSpec {
             page_bytes: 4096,
             lines: 1024,
-            first_block: 0,
-            deadline: Duration::from_secs(1),
+            first_block: Lba(0),
+            timeout: Duration::from_secs(1),
             kept: 0..0,
         }
     }
@@ -91,14 +92,14 @@ impl PageCache {
         // Zeroed: all lines are empty.
         let memory = target.memory(buckets_at + buckets * size_of::<u64>())?;
         let base = memory.address();
-        let of_cache = blocks.saturating_sub(spec.first_block);
+        let of_cache = blocks.saturating_sub(spec.first_block.get());
         let shape = abi::CacheRef {
             lines: base + LINES as u64,
             buckets: base + buckets_at as u64,
             report: base,
-            first_block: spec.first_block,
+            first_block: spec.first_block.get(),
             pages: of_cache / u64::from(spec.page_bytes / block_bytes),
-            timeout_ns: u64::try_from(spec.deadline.as_nanos()).unwrap_or(u64::MAX),
+            timeout_ns: u64::try_from(spec.timeout.as_nanos()).unwrap_or(u64::MAX),
             kept_first: spec.kept.start,
             kept_pages: spec.kept.end.saturating_sub(spec.kept.start),
             line_count: spec.lines,
@@ -171,9 +172,9 @@ fn check(spec: &PageCacheSpec, (blocks, block_bytes): (u64, u32)) -> Result<(), 
         );
     }
     let page = u64::from(spec.page_bytes / block_bytes);
-    if blocks.checked_sub(page).is_none_or(|last| spec.first_block > last) {
+    if blocks.checked_sub(page).is_none_or(|last| spec.first_block.get() > last) {
         let limit = format!("must leave a page of {page} blocks, of {blocks} blocks");
-        return refuse("first_block of a cache", spec.first_block, &limit);
+        return refuse("first_block of a cache", spec.first_block.get(), &limit);
     }
     match spec.lines {
         1..=0x4000_0000 => Ok(()),
@@ -189,8 +190,8 @@ mod tests {
     #[test]
     fn a_cache_begins_where_a_page_is_left() {
         let target = Target::Cpu.open().unwrap();
-        let make = |first_block, blocks| {
-            let spec = PageCacheSpec { first_block, lines: 4, ..PageCacheSpec::default() };
+        let make = |first, blocks| {
+            let spec = PageCacheSpec { first_block: Lba(first), lines: 4, ..PageCacheSpec::default() };
             PageCache::new(&target, (blocks, 512), &spec).map(|cache| cache.pages())
         };
         assert_eq!([make(0, 2048), make(2040, 2048)].map(Result::unwrap), [256, 1]);

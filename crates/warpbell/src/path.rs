@@ -4,7 +4,7 @@ use std::fmt;
 
 use warpbell_hw::DoorbellPath;
 
-use crate::{Descriptor, Domains};
+use crate::{DataPointerKind, Domains};
 
 /// Where rings and data lie, how doorbells are rung, and how commands describe data.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct DataPath {
     /// Whether stores go to shadow doorbells first, and to the register only when the controller sleeps.
     pub shadows: bool,
     /// SGL or PRP.
-    pub descriptor: Descriptor,
+    pub data_pointer: DataPointerKind,
     /// How a PCI function was reached, and why not otherwise.
     pub route: Option<String>,
 }
@@ -45,12 +45,12 @@ impl DataPath {
 
 impl fmt::Display for DataPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (doorbells, descriptor) = (self.doorbells_name(), self.descriptor.name());
+        let (doorbells, data_pointer) = (self.doorbells_name(), self.data_pointer.name());
         write!(f, "rings {}, data {}, doorbells {doorbells}", self.rings, self.data)?;
         if let Some(refused) = &self.refused {
             write!(f, " ({refused})")?;
         }
-        write!(f, ", {descriptor}")?;
+        write!(f, ", {data_pointer}")?;
         if self.domains != Domains::One {
             write!(f, ", {}", self.domains.name())?;
         }

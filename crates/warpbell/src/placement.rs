@@ -67,6 +67,7 @@ impl fmt::Display for Place {
 /// Where rings go, as users write it: one place for both, or `sq=PLACE,cq=PLACE`. Completion rings are never in the
 /// controller memory buffer: `cmb` is `sq=cmb,cq=host`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RingPlaces {
     /// Submission rings.
     pub sq: Place,

@@ -35,7 +35,7 @@ impl CompileOptions {
         CompileOptions { cache: Some(folder.to_owned()), ..self }
     }
 
-    fn apply(&self, source: Variant) -> Variant {
+    pub(crate) fn apply(&self, source: Variant) -> Variant {
         let source = self.definitions.iter().fold(source, |source, definition| source.define(definition));
         let source = self.headers.iter().fold(source, |source, (name, text)| source.header(name, text));
         self.cache.iter().fold(source, |source, folder| source.cache(folder))
@@ -77,27 +77,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// Compiles `source` for a target. `name` is what messages call it: the compiler's own name its lines.
-    pub fn compile(
-        target: &OpenTarget,
-        name: &str,
-        source: &str,
-        options: &CompileOptions,
-    ) -> Result<Program, Error> {
-        Program::of(target, &options.apply(Variant::text(name, source)))
-    }
-
-    /// The same for the source in a file.
-    pub fn compile_file(
-        target: &OpenTarget,
-        path: &Path,
-        options: &CompileOptions,
-    ) -> Result<Program, Error> {
-        let source = Variant::file(path).map_err(warpbell_kernels::Error::from)?;
-        Program::of(target, &options.apply(source))
-    }
-
-    fn of(target: &OpenTarget, source: &Variant) -> Result<Program, Error> {
+    /// Compiled, and on the CPU target loaded: its initialisers run.
+    pub(crate) fn of(target: &OpenTarget, source: &Variant) -> Result<Program, Error> {
         match target.gpu() {
             None => Program::on_cpu(source.load()?),
             Some(gpu) => {

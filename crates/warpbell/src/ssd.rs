@@ -24,7 +24,7 @@ use crate::{
     RingPlacement, SsdEvent, offered,
 };
 
-warpbell_hw::options! {
+warpbell_base::options! {
     /// How to open an SSD.
     #[derive(Clone, Debug, Default)]
     pub struct OpenOptions {
@@ -186,7 +186,7 @@ impl Ssd {
 
     /// The most bytes of one command of the host's: of what the controller takes, and of what data pointers describe.
     pub fn max_command_bytes(&self) -> u64 {
-        let described = DataPointers::max_bytes(self.data_path().descriptor);
+        let described = DataPointers::max_bytes(self.data_path().data_pointer);
         self.max_transfer_bytes().unwrap_or(u64::MAX).min(described)
     }
 

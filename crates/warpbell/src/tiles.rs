@@ -7,6 +7,7 @@ mod text;
 use std::path::Path;
 
 use warpbell_files::{FileMap, Piece};
+use warpbell_hw::Lba;
 use warpbell_kernels::abi::{self, TileStep};
 use zerocopy::IntoBytes;
 
@@ -24,7 +25,7 @@ pub struct Tile {
     /// What it is called. One tile has one number.
     pub number: u64,
     /// The first block of its first row.
-    pub first_block: u64,
+    pub first_block: Lba,
     /// Blocks of a row.
     pub blocks: u32,
     /// Rows, up to 32.
@@ -35,7 +36,7 @@ pub struct Tile {
 
 impl Tile {
     /// One row: `blocks` blocks from `first_block` on.
-    pub fn linear(number: u64, first_block: u64, blocks: u32) -> Tile {
+    pub fn linear(number: u64, first_block: Lba, blocks: u32) -> Tile {
         Tile { number, first_block, blocks, rows: 1, row_stride: 0 }
     }
 
@@ -58,7 +59,7 @@ impl Tile {
                 let blocks = u32::try_from(bytes / block);
                 blocks.map_or_else(
                     |_| refuse("tile", &value, "must have less than 2^32 blocks"),
-                    |blocks| Ok(Tile::linear(number, at / block, blocks)),
+                    |blocks| Ok(Tile::linear(number, Lba(at / block), blocks)),
                 )
             }
             Ok(&[Piece::Data { at, .. }]) => {
@@ -75,7 +76,7 @@ impl Tile {
     }
 }
 
-warpbell_hw::options! {
+warpbell_base::options! {
     /// What a schedule is made for.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct TileSpec {
@@ -253,7 +254,7 @@ mod tests {
         let ssd = Ssd::open(&"soft:size=1m".parse().unwrap(), &OpenOptions::new()).unwrap();
         let queues = ssd.attach(&AttachOptions::new()).unwrap();
         let tile = |range| Tile::of_file(3, (&file, &queues), range);
-        assert_eq!(tile((4608, 1024)).unwrap(), Tile::linear(3, 129, 2));
+        assert_eq!(tile((4608, 1024)).unwrap(), Tile::linear(3, Lba(129), 2));
         let refused = |offset, bytes| tile((offset, bytes)).unwrap_err().to_string();
         let begin = |offset, bytes| format!("tile 3, {bytes} bytes at offset {offset} of a file: ");
         let cases = [

@@ -6,7 +6,7 @@ use zerocopy::IntoBytes;
 use crate::queues::layout::{CidLayout, LANES};
 use crate::{Error, KernelMemory, OpenTarget};
 
-warpbell_hw::options! {
+warpbell_base::options! {
     /// How much of a trace to keep.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct TraceSpec {

@@ -30,7 +30,7 @@ pub enum VolumeLayout {
     Concatenate,
 }
 
-warpbell_hw::options! {
+warpbell_base::options! {
     /// What kind of volume to make.
     #[derive(Clone, Debug)]
     pub struct VolumeSpec {

@@ -107,7 +107,8 @@ impl std::str::FromStr for Axis {
     fn from_str(text: &str) -> Result<Axis, AxisError> {
         let form = || AxisError::Form { axis: text.to_owned() };
         let (name, values) = text.split_once('=').ok_or_else(form)?;
-        named(name)?;
+        // Of two names of a flag, the newer.
+        let name = named(name)?.name;
         let values = if values.contains("..") && name != flags::FAULT {
             range(values).ok_or_else(form)?
         } else if let Some((factor, of)) = tie(values) {
@@ -246,7 +247,10 @@ fn named(name: &str) -> Result<&'static flags::Flag, AxisError> {
 
 /// Sets one flag of `options` to a value as users write it.
 fn set(options: &mut BenchOptions, name: &str, value: &str) -> Result<(), AxisError> {
-    let wrong = |reason| AxisError::Value { name: name.to_owned(), value: value.to_owned(), reason };
+    let wrong = |error: flags::ValueError| {
+        let reason = error.to_string();
+        AxisError::Value { name: name.to_owned(), value: value.to_owned(), reason }
+    };
     named(name)?.set(options, value).map_err(wrong)
 }
 
@@ -402,9 +406,10 @@ mod tests {
         assert_eq!((runs[0].threads, &runs[0].cpus, &runs[0].opening.fault), (None, &Vec::new(), &None));
         assert_eq!((runs[7].threads, &runs[7].cpus), (Some(1), &vec![0, 1]));
         assert_eq!(point_name(&axes, &runs[7]), "threads=1 cpus=0+1 fault=../plan.toml");
-        let times = [axis("runtime=1..4*2"), axis("deadline=500ms,2s")];
+        let times = [axis("runtime=1..4*2"), axis("timeout=500ms,2s")];
         let runs = sweep(&BenchOptions::default(), &times).unwrap();
-        assert_eq!(point_name(&times, &runs[2]), "runtime=2s deadline=500ms");
+        assert_eq!(point_name(&times, &runs[2]), "runtime=2s timeout=500ms");
+        assert_eq!(axis("deadline=500ms,2s"), times[1], "its name of before");
     }
 
     #[test]

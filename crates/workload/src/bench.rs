@@ -277,7 +277,7 @@ impl PathReport {
             data: path.data,
             route: path.route,
             ordering: path.domains.name().to_owned(),
-            descriptors: path.descriptor.name().to_owned(),
+            descriptors: path.data_pointer.name().to_owned(),
             controller: kind(ssd).to_owned(),
         }
     }

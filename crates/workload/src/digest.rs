@@ -35,7 +35,7 @@ pub struct DigestOptions {
     /// Warps, each with a queue of its own.
     pub warps: u16,
     /// The longest that one read may take.
-    pub deadline: Duration,
+    pub timeout: Duration,
     /// The file to read, in the place of all of the namespace.
     pub file: Option<NamedFile>,
 }
@@ -178,7 +178,7 @@ fn read_file(
         chunks: reports.chunks.address(),
         crc_tables: tables.address(),
         file: table.reference(&attachment)?,
-        timeout_ns: crate::cpu::nanoseconds(options.deadline),
+        timeout_ns: crate::cpu::nanoseconds(options.timeout),
         chunk_blocks: (chunk / block) as u32,
         ..DigestArgs::new()
     };
@@ -241,7 +241,7 @@ fn attach(ssd: &Ssd, target: Target, options: &DigestOptions, warps: u32) -> Res
             .warps(warps)
             .iodepth(LANES)
             .sharing(Sharing::Exclusive)
-            .deadline(options.deadline),
+            .timeout(options.timeout),
     )?)
 }
 
@@ -330,8 +330,8 @@ mod tests {
     use super::*;
 
     fn options(bs: u64) -> DigestOptions {
-        let deadline = Duration::from_secs(1);
-        DigestOptions { nsid: Nsid(1), bs: ByteSize(bs), warps: 1, deadline, file: None }
+        let timeout = Duration::from_secs(1);
+        DigestOptions { nsid: Nsid(1), bs: ByteSize(bs), warps: 1, timeout, file: None }
     }
 
     #[test]

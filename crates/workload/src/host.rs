@@ -146,7 +146,7 @@ impl Share<'_> {
         let job = self.job;
         let schedule = Schedule::new(job, self.pass, (queue, job.queues.into()), self.drawn.clone());
         let queue = self.queue()?;
-        let data = DataPointers::new(queue.buffer().as_ref(), self.ssd.data_path().descriptor);
+        let data = DataPointers::new(queue.buffer().as_ref(), self.ssd.data_path().data_pointer);
         Ok(Worker::new(Supply { job, queue, data, schedule }))
     }
 
@@ -154,7 +154,7 @@ impl Share<'_> {
         let bytes = u64::from(self.job.flights_per_queue()) * self.job.bs_bytes;
         let buffer = self.ssd.buffer(checked_len(bytes)?)?;
         let options = IoQueueOptions::new()
-            .deadline(self.job.deadline)
+            .timeout(self.job.timeout)
             .sq_batch(BATCH)
             .cq_batch(BATCH)
             .retry(RetryPolicy::of(self.ssd.identify(), self.job.retries));

@@ -243,7 +243,7 @@ pub struct Job {
         serialize_with = "form::whole_ns",
         deserialize_with = "form::of_ns"
     )]
-    pub deadline: Duration,
+    pub timeout: Duration,
     /// How often a command that failed may be submitted once more.
     pub retries: u32,
     /// Whether queues and a controller that do not answer are recovered while the run goes on.
@@ -320,7 +320,7 @@ impl Job {
         check::depth(options, limits)?;
         check::at_least("runtime", options.runtime, Duration::from_nanos(1))?;
         check::at_least("interval", options.interval, SHORTEST_INTERVAL)?;
-        check::at_least("deadline", Some(options.deadline), Duration::from_nanos(1))?;
+        check::at_least("timeout", Some(options.timeout), Duration::from_nanos(1))?;
         let shape = Shape::of(options, limits)?;
         let job = Job::filled_in(options, limits, (offset_bytes, size_bytes), shape)?;
         laboratory::check(options, limits, &job)?;
@@ -368,7 +368,7 @@ impl Job {
             runtime: check::runtime(options),
             ramp: options.ramp,
             interval: check::interval(options),
-            deadline: options.deadline,
+            timeout: options.timeout,
             retries: options.retries,
             recover: options.recover && options.protocol.is_none(),
             threads: check::threads(options)?.unwrap_or_else(default_threads),

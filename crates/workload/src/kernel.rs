@@ -90,7 +90,7 @@ impl<'a> KernelRunner<'a> {
                 Sharing::Exclusive => warpbell::Sharing::Exclusive,
                 Sharing::Shared => warpbell::Sharing::Shared,
             })
-            .deadline(job.deadline)
+            .timeout(job.timeout)
             .priority(priority)
             .recovery(job.recover)
             .trace(job.trace());
@@ -137,7 +137,7 @@ impl<'a> KernelRunner<'a> {
 
     /// How long the last I/O may take, with all that may be tried for it.
     fn longest_io(&self) -> Duration {
-        let tries = self.job.deadline.saturating_mul(self.job.retries.saturating_add(1));
+        let tries = self.job.timeout.saturating_mul(self.job.retries.saturating_add(1));
         tries.saturating_add(self.patience()).saturating_add(MARGIN)
     }
 
@@ -228,7 +228,7 @@ impl<'a> KernelRunner<'a> {
             seed: job.seed,
             io_limit: work.ios.unwrap_or(0),
             runtime_ns: work.runtime.map_or(0, nanoseconds),
-            timeout_ns: nanoseconds(job.deadline),
+            timeout_ns: nanoseconds(job.timeout),
             blocks_per_io: job.io_blocks() as u32,
             iodepth: job.iodepth,
             units_per_warp: self.units_per_warp,

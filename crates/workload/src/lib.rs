@@ -65,7 +65,7 @@ pub use job::{
 };
 pub use kernel::{AccessCost, AgentReport, ArrayReport};
 pub use latency::{HistogramError, Latency, LatencyHistogram};
-pub use opening::{DATA_PLACES, Opening, data_place};
+pub use opening::{DATA_PLACES, DataPlaceError, Opening, data_place};
 pub use options::{
     Access, Api, BenchOptions, Completion, Dbbuf, Policy, Protocol, ReplayFormat, ReplayTiming, Sharing,
     TraceForm, Verify, VolumeApi, VolumePolicy, WordError,
@@ -76,7 +76,6 @@ pub use points::{
     unlike, unlike_experiments,
 };
 pub use queues::{QueueReport, SsdReport};
-pub use random::SplitMix64;
 pub use recovery::{EventReport, RecoveryReport, Trouble};
 pub use result::{
     BENCH_SCHEMA, BenchReport, Costs, CostsPerIo, DeviceReport, Failure, Mismatch, PathReport, Run, Skipped,

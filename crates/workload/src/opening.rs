@@ -60,15 +60,30 @@ impl From<Dbbuf> for DoorbellBuffer {
 /// Where data can lie.
 pub const DATA_PLACES: &str = "host, hbm or bar:BDF/N";
 
-/// A place for data, or which of them there are.
-pub fn data_place(text: &str) -> Result<Place, String> {
-    let cmb = "data cannot lie in the controller memory buffer, which takes submission rings only";
+/// Why data cannot lie at a place.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DataPlaceError {
+    /// The controller memory buffer.
+    #[error(
+        "'cmb': data cannot lie in the controller memory buffer, which takes submission rings only; expected {DATA_PLACES}"
+    )]
+    ControllerMemory,
+    /// There is no such place.
+    #[error(
+        "'{value}': expected {DATA_PLACES}, with a PCI address and a number from 0 to 5, such as bar:0000:01:00.0/2"
+    )]
+    Unknown {
+        /// What was given.
+        value: String,
+    },
+}
+
+/// A place for data.
+pub fn data_place(text: &str) -> Result<Place, DataPlaceError> {
     match text.parse() {
-        Ok(Place::Cmb) => Err(format!("'cmb': {cmb}; expected {DATA_PLACES}")),
+        Ok(Place::Cmb) => Err(DataPlaceError::ControllerMemory),
         Ok(place) => Ok(place),
-        Err(_) => Err(format!(
-            "'{text}': expected {DATA_PLACES}, with a PCI address and a number from 0 to 5, such as bar:0000:01:00.0/2"
-        )),
+        Err(_) => Err(DataPlaceError::Unknown { value: text.to_owned() }),
     }
 }
 
@@ -140,8 +155,9 @@ mod tests {
 
     #[test]
     fn data_has_fewer_places_than_rings() {
-        let line = data_place("cmb").unwrap_err();
+        let line = data_place("cmb").unwrap_err().to_string();
         assert!(line.ends_with("submission rings only; expected host, hbm or bar:BDF/N"), "{line}");
-        assert!(data_place("moon").unwrap_err().starts_with("'moon': expected host, hbm or bar:BDF/N"));
+        let line = data_place("moon").unwrap_err().to_string();
+        assert!(line.starts_with("'moon': expected host, hbm or bar:BDF/N"), "{line}");
     }
 }

@@ -314,7 +314,7 @@ pub struct BenchOptions {
     /// The namespace.
     pub nsid: Nsid,
     /// The longest that one command may take.
-    pub deadline: Duration,
+    pub timeout: Duration,
     /// How often a command that failed may be submitted once more.
     pub retries: u32,
     /// Whether queues and a controller that do not answer are recovered while the run goes on.
@@ -365,7 +365,7 @@ impl Default for BenchOptions {
             seed: 1,
             verify: None,
             nsid: Nsid(1),
-            deadline: Duration::from_secs(10),
+            timeout: Duration::from_secs(10),
             retries: 0,
             recover: true,
             threads: None,

@@ -87,7 +87,7 @@ fn flags(job: &Job) -> Vec<(&'static str, Option<String>)> {
         ("io-limit", job.io_limit_bytes.and_then(size)),
         ("runtime", job.runtime.map(time)),
         ("ramp", Some(time(job.ramp))),
-        ("deadline", (!job.deadline.is_zero()).then(|| time(job.deadline))),
+        ("timeout", (!job.timeout.is_zero()).then(|| time(job.timeout))),
         ("verify", job.verify.map(|verify| verify.to_string())),
         ("retries", word(&job.retries)),
         ("recover", Some(on_off(job.recover).to_owned())),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::job::Job;
-use crate::random::SplitMix64;
+use warpbell_base::SplitMix64;
 
 /// What one pass over the range does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,20 +4,18 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use warpbell_base::SizeError;
+
 /// Why a size or duration was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
-    /// Not a size.
-    #[error("size '{value}': expected a whole number, maybe with k, m, g, t (1024) or kB, MB, GB, TB (1000)")]
+    /// Not a size, or too large a one.
+    #[error("size '{value}': {error}")]
     Size {
         /// What was given.
         value: String,
-    },
-    /// More than 64 bits hold.
-    #[error("size '{value}': the limit is {} bytes", u64::MAX)]
-    SizeTooLarge {
-        /// What was given.
-        value: String,
+        /// What is wrong with it.
+        error: SizeError,
     },
     /// Not a duration.
     #[error("duration '{value}': expected a number with an optional unit ns, us, ms, s, m or h")]
@@ -43,42 +41,9 @@ impl FromStr for ByteSize {
     type Err = UnitError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = || UnitError::Size { value: text.to_owned() };
-        let (digits, unit) = split_number(text, false);
-        let factor = factor(unit).ok_or_else(wrong)?;
-        if digits.is_empty() {
-            return Err(wrong());
-        }
-        let large = || UnitError::SizeTooLarge { value: text.to_owned() };
-        let number: u64 = digits.parse().map_err(|_| large())?;
-        number.checked_mul(factor).map(ByteSize).ok_or_else(large)
+        let size = warpbell_base::bytes(text);
+        size.map(ByteSize).map_err(|error| UnitError::Size { value: text.to_owned(), error })
     }
-}
-
-/// Bytes of one `unit`; `None` where there is no such unit.
-fn factor(unit: &str) -> Option<u64> {
-    let (base, prefix) = match unit.len() {
-        0 => return Some(1),
-        1 if unit.eq_ignore_ascii_case("b") => return Some(1),
-        1 => (1024u64, unit),
-        2 if unit.ends_with('B') => (1000, &unit[..1]),
-        3 if unit.ends_with("iB") => (1024, &unit[..1]),
-        _ => return None,
-    };
-    let power = match prefix {
-        "k" | "K" => 1,
-        "m" | "M" => 2,
-        "g" | "G" => 3,
-        "t" | "T" => 4,
-        _ => return None,
-    };
-    Some(base.pow(power))
-}
-
-/// The leading number and what follows it.
-fn split_number(text: &str, fraction: bool) -> (&str, &str) {
-    let end = text.find(|c: char| !(c.is_ascii_digit() || fraction && c == '.')).unwrap_or(text.len());
-    text.split_at(end)
 }
 
 impl fmt::Display for ByteSize {
@@ -96,7 +61,8 @@ impl fmt::Display for ByteSize {
 /// Reads a duration: `3`, `3s`, `1.5s`, `500ms`, `20us`, `1ns`, `2m`, `1h`. A bare number is seconds.
 pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     let wrong = || UnitError::Duration { value: text.to_owned() };
-    let (digits, unit) = split_number(text, true);
+    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    let (digits, unit) = text.split_at(end);
     let seconds = match unit {
         "" | "s" => 1.0,
         "ms" => 1e-3,
@@ -123,35 +89,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_have_two_unit_systems() {
-        for (text, bytes) in [
-            ("0", 0),
-            ("512", 512),
-            ("512b", 512),
-            ("4k", 4096),
-            ("4K", 4096),
-            ("4KiB", 4096),
-            ("4kB", 4000),
-            ("1m", 1 << 20),
-            ("1MB", 1_000_000),
-            ("1g", 1 << 30),
-            ("1GB", 1_000_000_000),
-            ("2t", 2 << 40),
-            ("16777215t", 16_777_215 << 40),
-        ] {
-            assert_eq!(text.parse(), Ok(ByteSize(bytes)), "{text}");
-        }
-    }
-
-    #[test]
     fn wrong_sizes_are_named() {
-        for text in ["", "k", "-1", "1.5g", "4kb", "4x", "4 k", "0x10", "1kk", "１k", "4kiB2"] {
-            assert_eq!(text.parse::<ByteSize>(), Err(UnitError::Size { value: text.into() }), "{text}");
-        }
-        for text in ["18446744073709551616", "16777216t", "99999999999999999999g"] {
-            let error = text.parse::<ByteSize>().unwrap_err();
-            assert_eq!(error, UnitError::SizeTooLarge { value: text.into() });
-            assert!(error.to_string().contains("18446744073709551615"));
+        for (text, error) in [("4x", SizeError::NotASize), ("16777216t", SizeError::TooLarge)] {
+            let refused = text.parse::<ByteSize>().unwrap_err();
+            assert_eq!(refused, UnitError::Size { value: text.into(), error });
+            assert_eq!(refused.to_string(), format!("size '{text}': {error}"));
         }
     }
 

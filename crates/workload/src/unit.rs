@@ -3,7 +3,7 @@
 //! A unit's contents depend on its address and the seed alone, so a read that races with a write of
 //! the same unit is still right. The form is that of the `verify` kernel (`warpbell_unit_header`).
 
-use crate::random::SplitMix64;
+use warpbell_base::SplitMix64;
 use warpbell_hw::Lba;
 
 /// "WARPBELL", little endian.

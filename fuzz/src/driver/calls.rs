@@ -108,7 +108,7 @@ impl<'a> Calls<'a> {
         }
         let mut options = self.choose(|choices| {
             IoQueueOptions::new()
-                .deadline(DEADLINE)
+                .timeout(DEADLINE)
                 .sq_batch(choices.pick(&[1, 0, 32, 4]))
                 .cq_batch(choices.pick(&[1, 0, 32, 4]))
                 .flush(choices.one_in(5))

@@ -52,7 +52,7 @@ pub(super) fn ext4(input: &[u8]) {
         image[at % len] = each[3];
     }
     let image = Memory(image);
-    if let Some(files) = told(open(&image, &OpenOptions { allow_dirty: true })) {
+    if let Some(files) = told(open(&image, &OpenOptions::new().allow_dirty(true))) {
         walk(&image, &*files, "/", 3);
     }
 }

@@ -75,7 +75,7 @@ fn option(options: &mut BenchOptions, name: &str, value: &str) -> Option<()> {
         "verify" => options.verify = Some(parse(value)?),
         "runtime" => options.runtime = Some(time(value)?),
         "ramp" => options.ramp = time(value)?,
-        "deadline" => options.deadline = time(value)?,
+        "deadline" => options.timeout = time(value)?,
         "seed" => options.seed = parse(value)?,
         "nsid" => options.nsid = Nsid(parse(value)?),
         "threads" => options.threads = Some(parse(value)?),

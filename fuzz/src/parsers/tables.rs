@@ -124,7 +124,7 @@ pub(super) fn containers(input: &[u8]) {
     }
     let image = Memory(image);
     let member = told(member_of_array(&image)).flatten();
-    let opened = open(&image, &OpenOptions { allow_dirty: true });
+    let opened = open(&image, &OpenOptions::new().allow_dirty(true));
     if let (Some(member), Err(Error::Refused { object, .. })) = (member, &opened) {
         assert!(!object.is_empty(), "{member} is refused without a name");
     }
@@ -151,7 +151,7 @@ pub(super) fn generations(input: &[u8]) {
     seal_catalogue(&mut image, *flags);
     let image = Memory(image);
     for allow_dirty in [false, true] {
-        if let Some(files) = told(open(&image, &OpenOptions { allow_dirty })) {
+        if let Some(files) = told(open(&image, &OpenOptions::new().allow_dirty(allow_dirty))) {
             walk(&image, &*files, "", 64);
         }
     }

@@ -38,7 +38,7 @@ impl Server {
 
     /// The client has closed the connection.
     pub(super) fn end(self) {
-        self.thread.join().expect("the server that the target has made up");
+        self.thread.join().expect("the server that the target plays");
     }
 }
 

@@ -251,7 +251,7 @@ impl Run<'_> {
 
     pub(super) fn make_client(&mut self, ops: Vec<Op>) -> anyhow::Result<()> {
         let entries = self.plan.client_entries as u32;
-        let options = IoQueueOptions::new().deadline(self.plan.wait_limit()).sq_batch(1).cq_batch(1);
+        let options = IoQueueOptions::new().timeout(self.plan.wait_limit()).sq_batch(1).cq_batch(1);
         let buffer = self.ssd.buffer(Client::buffer_bytes(entries))?;
         let queue = match self.ssd.host_queue(entries, options, buffer) {
             Ok(queue) => queue,

@@ -6,14 +6,16 @@ use std::fmt;
 use std::time::Duration;
 
 use warpbell::{OpenOptions, RingPlacement, Sharing};
+use warpbell_base::mix64;
 use warpbell_driver::DoorbellBuffer;
 use warpbell_nvme::command::QueuePriority;
+use warpbell_softctl::test_hooks::{Defect, with_defect};
 use warpbell_softctl::{
-    CompletionOrder, Defect, DoorbellBufferMode, FaultPlan, NamespaceConfig, Profile, SoftConfig,
+    CompletionOrder, DoorbellBufferMode, FaultPlan, NamespaceConfig, Profile, SoftConfig,
 };
 
 use super::kernel::{self, MOST_BLOCKS, Op};
-use crate::case::{Draw, Schedule, splitmix64};
+use crate::case::{Draw, Schedule};
 use crate::sim::faults::{Fault, Kinds};
 
 macro_rules! settings {
@@ -342,38 +344,41 @@ impl Plan {
     pub fn soft_config(&self) -> anyhow::Result<SoftConfig> {
         let bytes = (self.blocks + MOST_BLOCKS as u64) << self.block_shift;
         let text: String = self.faults().iter().map(Fault::toml).collect();
-        Ok(SoftConfig {
-            namespaces: vec![NamespaceConfig::memory(bytes, 1 << self.block_shift); self.namespaces as usize],
-            queue_pairs: if self.recovery == 0 { 16 } else { 32 },
-            max_entries: 256,
-            sgl: self.sgl != 0,
-            stride: self.stride as u8,
-            weighted_round_robin: self.weighted != 0,
-            wide_cids: self.wide != 0,
-            controller_memory: self.cmb << 20,
-            profile: match self.profile {
-                0 => None,
-                1 => Some(Profile::optane()),
-                _ => Some(Profile::tlc()),
-            },
-            order: match self.shuffle {
-                window if self.ordered != 0 => CompletionOrder::Submission { window: window as usize },
-                0 => CompletionOrder::Immediate,
-                window => CompletionOrder::Shuffled { window: window as usize },
-            },
-            faults: FaultPlan { seed: self.seed, ..FaultPlan::from_toml(&text)? },
-            seed: self.seed | 1,
-            doorbell_buffer: if self.dbbuf == 0 { DoorbellBufferMode::Off } else { DoorbellBufferMode::On },
-            defect: match self.defect {
-                0 => None,
-                1 => Some(Defect::IdleFlush),
-                _ => Some(Defect::LostWrites),
-            },
-            poison_fetched: true,
+        let namespace = NamespaceConfig::memory(bytes, 1 << self.block_shift);
+        let profile = match self.profile {
+            0 => None,
+            1 => Some(Profile::optane()),
+            _ => Some(Profile::tlc()),
+        };
+        let order = match self.shuffle {
+            window if self.ordered != 0 => CompletionOrder::Submission { window: window as usize },
+            0 => CompletionOrder::Immediate,
+            window => CompletionOrder::Shuffled { window: window as usize },
+        };
+        let doorbells = if self.dbbuf == 0 { DoorbellBufferMode::Off } else { DoorbellBufferMode::On };
+        let config = SoftConfig::new()
+            .namespaces(vec![namespace; self.namespaces as usize])
+            .queue_pairs(if self.recovery == 0 { 16 } else { 32 })
+            .max_entries(256)
+            .sgl(self.sgl != 0)
+            .stride(self.stride as u8)
+            .weighted_round_robin(self.weighted != 0)
+            .wide_cids(self.wide != 0)
+            .controller_memory(self.cmb << 20)
+            .profile(profile)
+            .order(order)
+            .faults(FaultPlan::from_toml(&text)?.seed(self.seed))
+            .seed(self.seed | 1)
+            .doorbell_buffer(doorbells)
+            .poison_fetched(true)
             // 100 ms, 200 ms, 500 ms.
-            retry_delays: if self.recovery == 0 { [0; 3] } else { [1, 2, 5] },
-            ..SoftConfig::default()
-        })
+            .retry_delays(if self.recovery == 0 { [0; 3] } else { [1, 2, 5] });
+        let defect = match self.defect {
+            0 => None,
+            1 => Some(Defect::IdleFlush),
+            _ => Some(Defect::LostWrites),
+        };
+        Ok(with_defect(config, defect))
     }
 
     /// Command `index` of a lane. It depends on nothing but the seed, these numbers and the mix, so that taking
@@ -389,7 +394,7 @@ impl Plan {
         if proof {
             return op;
         }
-        let stray = splitmix64(id ^ self.seed.rotate_left(9));
+        let stray = mix64(id ^ self.seed.rotate_left(9));
         if self.stray != 0 && op.opcode != kernel::FLUSH && stray.is_multiple_of(self.stray) {
             op.lba = self.blocks + MOST_BLOCKS as u64 - u64::from(op.blocks) + 1 + stray % 7;
         }
@@ -415,7 +420,7 @@ impl Plan {
     }
 
     fn mixed(&self, id: u64, who: u64) -> Op {
-        let mut draw = Draw::new(self.seed ^ splitmix64(id ^ who << 56));
+        let mut draw = Draw::new(self.seed ^ mix64(id ^ who << 56));
         let kind = draw.below(16);
         let opcode = match kind {
             kind if kind < self.reads => kernel::READ,

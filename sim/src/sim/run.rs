@@ -194,7 +194,7 @@ impl<'a> Run<'a> {
             .iodepth(plan.entries as u32 - 1)
             .commands_per_lane(Some(plan.tokens as u32))
             .sharing(plan.sharing())
-            .deadline(plan.wait_limit())
+            .timeout(plan.wait_limit())
             .start(plan.start)
             .recovery(plan.recovery != 0)
             .replacement_queues(plan.replacement_queues as u32);

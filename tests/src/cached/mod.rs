@@ -122,7 +122,7 @@ impl Shape {
     /// Four warps on shared queues of one SSD, with pages of one block.
     pub fn new(disk: Disk, lines: u32) -> Shape {
         let deadline = Duration::from_secs(60);
-        let spec = PageCacheSpec::new().page_bytes(disk.block).lines(lines).deadline(deadline);
+        let spec = PageCacheSpec::new().page_bytes(disk.block).lines(lines).timeout(deadline);
         Shape {
             disks: vec![disk],
             layout: None,
@@ -148,7 +148,7 @@ impl Shape {
             .queues(if exclusive { self.warps } else { disk.queues })
             .warps(self.warps * if exclusive { 1 } else { disk.queues })
             .sharing(self.sharing)
-            .deadline(Duration::from_millis(10))
+            .timeout(Duration::from_millis(10))
             .recovery(false)
     }
 
@@ -341,7 +341,7 @@ impl<'a> Contents<'a> {
 
     /// Where a block of these is: SSD and LBA.
     fn places(&self, block: u64) -> Vec<(usize, u64)> {
-        let block = block + self.shape.spec.first_block;
+        let block = block + self.shape.spec.first_block.get();
         let disk = &self.shape.disks[0];
         let (ssds, chunk) = (self.softs.len() as u64, CHUNK / u64::from(disk.block));
         let (number, within) = (block / chunk, block % chunk);

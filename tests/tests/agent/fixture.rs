@@ -1,4 +1,4 @@
-//! One SSD, agents with a queue each or one for all, compute warps with a box each.
+//! One SSD, agents with a queue each or one for all, compute warps with a request queue each.
 
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
@@ -22,7 +22,7 @@ pub const BLOCK: u64 = 512;
 /// Requests of a client lane, as the kernel has them.
 pub const SLOTS: u64 = 2;
 /// `request_queue<SLOTS>`.
-pub const BOX: u64 = (1 + 9 * SLOTS) * 128;
+pub const QUEUE_BYTES: u64 = (1 + 9 * SLOTS) * 128;
 pub const POSTED: u32 = 1 << 31;
 pub const ANSWERED: u32 = 1 << 30;
 
@@ -149,17 +149,15 @@ impl Ran {
 
 impl Fixture {
     pub fn new(setting: &Setting) -> Fixture {
-        let config = SoftConfig {
-            namespaces: vec![NamespaceConfig::memory(setting.blocks() * BLOCK, BLOCK as u32)],
-            faults: setting.faults.clone(),
-            ..SoftConfig::default()
-        };
+        let config = SoftConfig::new()
+            .namespaces(vec![NamespaceConfig::memory(setting.blocks() * BLOCK, BLOCK as u32)])
+            .faults(setting.faults.clone());
         let exclusive = setting.sharing == Sharing::Exclusive;
         let options = AttachOptions::new()
             .queues(if exclusive { setting.agents } else { 1 })
             .warps(setting.agents)
             .sharing(setting.sharing)
-            .deadline(Duration::from_millis(10));
+            .timeout(Duration::from_millis(10));
         let several = Several::new(vec![(config, options)]).expect("an SSD");
         let target = several.queues[0].target();
         let lanes = setting.compute as usize * 32;
@@ -170,7 +168,7 @@ impl Fixture {
         };
         Fixture {
             buffer: several.queues[0].buffer(setting.blocks() as usize * BLOCK as usize).expect("a buffer"),
-            request_queues: memory(setting.compute as usize * BOX as usize),
+            request_queues: memory(setting.compute as usize * QUEUE_BYTES as usize),
             placed: memory(size_of::<u64>()),
             records: memory(lanes * setting.rounds as usize * size_of::<Record>()),
             reports: memory(setting.agents as usize * 32 * size_of::<Report>()),
@@ -202,7 +200,7 @@ impl Fixture {
         };
         let of_queues =
             (0..queues.pairs().len()).map(|at| queues.queue(at)).collect::<Result<Vec<_>, _>>()?;
-        let bytes = u64::from(setting.compute) * BOX;
+        let bytes = u64::from(setting.compute) * QUEUE_BYTES;
         let watch = Watch::new(setting.agents, self.placed.address(), bytes, &of_queues);
         let watch = Arc::new(Mutex::new(watch));
         let seen = watch.clone();
@@ -210,7 +208,7 @@ impl Fixture {
         let warps = setting.agents + setting.compute;
         let launch = cpu_launch_bytes(module, "agent_test", args.as_bytes())?.hooks(hooks);
         let launch = if setting.in_block {
-            launch.block(32 * warps).shared_bytes(setting.compute * BOX as u32).observe_shared(true)
+            launch.block(32 * warps).shared_bytes(setting.compute * QUEUE_BYTES as u32).observe_shared(true)
         } else {
             launch.grid(warps)
         };
@@ -219,8 +217,8 @@ impl Fixture {
         breaches.extend(self.several.violations());
         let mut words = vec![0u32; self.request_queues.len() / 4];
         self.request_queues.read(0, words.as_mut_bytes())?;
-        let per_box = BOX as usize / 4;
-        let words = words.chunks(per_box).take(setting.compute as usize);
+        let per_queue = QUEUE_BYTES as usize / 4;
+        let words = words.chunks(per_queue).take(setting.compute as usize);
         let words = words.flat_map(|each| each[..SLOTS as usize * 32].to_vec()).collect();
         let mut records = vec![Record::default(); setting.blocks() as usize];
         self.records.read(0, records.as_mut_bytes())?;

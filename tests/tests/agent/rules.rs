@@ -113,10 +113,10 @@ fn each_request_is_one_command(module: &Module) -> Result<(), String> {
 /// Commands take so long that agents look in vain for what came of them.
 fn what_was_posted_is_answered(module: &Module) -> Result<(), String> {
     let action = FaultAction::Delay { by: Duration::from_millis(1) };
-    let faults = vec![Fault { action, selector: Selector::default() }];
+    let faults = vec![Fault::new(action, Selector::default())];
     let setting = Setting {
         flags: TWO_AT_ONCE | GOES_AT_ONCE,
-        faults: FaultPlan { faults, ..FaultPlan::default() },
+        faults: FaultPlan::new().faults(faults),
         ..Setting::new(Sharing::Exclusive, 2, 3)
     };
     each_run(module, &setting, MOST_SEEDS, |_, ran| ran.words.iter().all(|word| *word == ANSWERED))

@@ -1,4 +1,4 @@
-//! An observer of every access: compute warps stay away from queues, and both ends of a box keep its memory order.
+//! An observer of every access: compute warps stay away from queues, and both ends of a request queue keep its memory order.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Access, MemoryEvent};
 use warpbell_sim::peek;
 
-use crate::fixture::{ANSWERED, BOX, POSTED, SLOTS};
+use crate::fixture::{ANSWERED, POSTED, QUEUE_BYTES, SLOTS};
 
 type Lane = (u32, u32);
 
@@ -67,15 +67,15 @@ impl Watch {
         }
     }
 
-    /// Where in its box an address is, if it is in one.
-    fn in_box(&self, address: u64) -> Option<u64> {
+    /// Where in its request queue an address is, if it is in one.
+    fn in_queue(&self, address: u64) -> Option<u64> {
         let base = peek::<u64>(self.placed);
-        (base != 0 && (base..base + self.bytes).contains(&address)).then(|| (address - base) % BOX)
+        (base != 0 && (base..base + self.bytes).contains(&address)).then(|| (address - base) % QUEUE_BYTES)
     }
 
-    /// Whether `address` is a word of a box; `Some(false)` is elsewhere in one.
+    /// Whether `address` is a word of a request queue; `Some(false)` is elsewhere in one.
     fn is_word(&self, address: u64) -> Option<bool> {
-        self.in_box(address).map(|at| at < SLOTS * 128)
+        self.in_queue(address).map(|at| at < SLOTS * 128)
     }
 
     pub fn look(&mut self, event: &MemoryEvent) {
@@ -156,6 +156,6 @@ impl Watch {
 
     /// Not the word by which a warp says that it has left.
     fn in_request(&self, event: &MemoryEvent) -> bool {
-        self.in_box(event.address).is_some_and(|at| at >= (SLOTS + 1) * 128)
+        self.in_queue(event.address).is_some_and(|at| at >= (SLOTS + 1) * 128)
     }
 }

@@ -116,8 +116,8 @@ fn a_warp_that_never_leaves_keeps_no_agent_beyond_a_stop_and_a_deadline() {
 /// Some commands take longer than clients wait.
 pub fn slow_setting(sharing: Sharing) -> Setting {
     let action = FaultAction::Delay { by: Duration::from_millis(3) };
-    let selector = Selector { every: 5, ..Selector::default() };
-    let faults = FaultPlan { faults: vec![Fault { action, selector }], ..FaultPlan::default() };
+    let selector = Selector::new().every(5);
+    let faults = FaultPlan::new().faults(vec![Fault::new(action, selector)]);
     Setting { faults, rounds: 6, deadline: Duration::from_millis(1), ..Setting::new(sharing, 1, 1) }
 }
 
@@ -139,11 +139,8 @@ fn a_request_that_is_late_keeps_its_slot_until_its_answer() {
 /// As many commands as there is room for take ten times as long as agents wait; then all is well.
 pub fn jammed(setting: Setting) -> Setting {
     let action = FaultAction::Delay { by: Duration::from_millis(100) };
-    let selector = Selector { count: Some(128), ..Selector::default() };
-    Setting {
-        faults: FaultPlan { faults: vec![Fault { action, selector }], ..FaultPlan::default() },
-        ..setting
-    }
+    let selector = Selector::new().count(Some(128));
+    Setting { faults: FaultPlan::new().faults(vec![Fault::new(action, selector)]), ..setting }
 }
 
 #[test]
@@ -244,7 +241,7 @@ fn the_example_of_the_documentation_runs() {
         let queues = &fixture.several.queues[0];
         let buffer = queues.buffer(setting.blocks() as usize * BLOCK as usize).expect("a buffer");
         let memory = |bytes: usize| queues.target().memory(bytes).expect("memory");
-        let (request_queues, answers) = (memory(3 * BOX as usize), memory(96 * 8));
+        let (request_queues, answers) = (memory(3 * QUEUE_BYTES as usize), memory(96 * 8));
         let args = ExampleArgs {
             ns: queues.namespace(),
             buffer: buffer.as_ref(),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use warpbell::{Module, Sharing};
+use warpbell_hw::Lba;
 use warpbell_kernels::abi;
 use warpbell_nvme::{NvmOpcode, Status, status::StatusCodeType};
 use warpbell_sim::seeds;
@@ -23,7 +24,7 @@ fn broken() -> u32 {
 
 /// Block 2, as often as `count` says.
 fn of_block_2(opcode: NvmOpcode, count: Option<u64>) -> Selector {
-    Selector { opcodes: vec![opcode], lba: Some(2..=2), count, ..Selector::default() }
+    Selector::new().opcodes(vec![opcode]).lba(Some(Lba(2)..=Lba(2))).count(count)
 }
 
 fn failing(shape: Shape, action: FaultAction, selector: Selector) -> Fixture {
@@ -156,7 +157,7 @@ pub fn lost(module: &Module, modes: &[Sharing]) -> Result<(), String> {
 fn lost_by(module: &Module, sharing: Sharing, kind: Kind) -> Result<(), String> {
     for seed in seeds(SEEDS) {
         // From some command on nothing is answered any more.
-        let silent = Selector { after: 8 + seed % 16, ..Selector::default() };
+        let silent = Selector::new().after(8 + seed % 16);
         let fixture = failing(Shape { sharing, kind, ..shape(4, 6) }, FaultAction::Drop, silent);
         let pages = Pages { by_warp: 12, by_step: 1, steps: 12, flags: STORES | FLUSHES, ..Pages::default() };
         let dropped = || !fixture.several.softs[0].faults().is_empty();

@@ -25,13 +25,13 @@ const NOT_SUBMITTED: u32 = abi::STATUS_LIBRARY | abi::STATUS_NOT_SUBMITTED;
 /// One warp over pages of four commands each.
 fn shape(sharing: Sharing, action: FaultAction, selector: Selector) -> Shape {
     let disk = Disk { mdts: Some(1), ..Disk::new(8 * u64::from(PAGE), 512) }.failing(action, selector);
-    let spec = PageCacheSpec::new().page_bytes(PAGE).lines(2).deadline(Duration::from_secs(60));
+    let spec = PageCacheSpec::new().page_bytes(PAGE).lines(2).timeout(Duration::from_secs(60));
     Shape { sharing, warps: 1, spec, ..Shape::new(disk, 2) }
 }
 
 /// Each of them answered so late.
 fn slow(sharing: Sharing, opcode: NvmOpcode, by: Duration) -> Fixture {
-    let selector = Selector { opcodes: vec![opcode], ..Selector::default() };
+    let selector = Selector::new().opcodes(vec![opcode]);
     Fixture::new(shape(sharing, FaultAction::Delay { by }, selector))
 }
 
@@ -94,7 +94,7 @@ fn commands_of_a_page_that_is_late_are_not_sent() {
 #[test]
 fn a_silent_ssd_gets_no_more_commands_of_a_page() {
     for (sharing, seed) in MODES.iter().flat_map(|mode| seeds(SEEDS).map(move |seed| (*mode, seed))) {
-        let second = Selector { opcodes: vec![NvmOpcode::READ], after: 1, ..Selector::default() };
+        let second = Selector::new().opcodes(vec![NvmOpcode::READ]).after(1);
         let fixture = Fixture::new(shape(sharing, FaultAction::Drop, second));
         let pages = Pages { steps: 1, ..Pages::default() };
         let note = fixture.run(&MODULE, seed, pages).expect("a run")[0];

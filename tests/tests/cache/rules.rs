@@ -36,7 +36,7 @@ const RULES: [(&str, Check, &str); 12] = [
 /// On a queue for each warp and with slow writes, so that a read may overtake a write.
 fn words(module: &Module) -> Result<(), String> {
     let late = FaultAction::Delay { by: Duration::from_micros(20) };
-    let writes = Selector { opcodes: vec![NvmOpcode::WRITE], ..Selector::default() };
+    let writes = Selector::new().opcodes(vec![NvmOpcode::WRITE]);
     let disk = Disk { queues: 4, ..Disk::new(0, 512) }.failing(late, writes);
     let shape = roomy(Shape::new(disk, 3));
     seeds(20).try_for_each(|seed| play(module, &shape, seed, 24, 1).map(|_| ()))

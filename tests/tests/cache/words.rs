@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use warpbell::{Module, Sharing, VolumeLayout};
+use warpbell_hw::Lba;
 use warpbell_nvme::{NvmOpcode, Status, status::StatusCodeType};
 use warpbell_sim::on_cpu;
 use warpbell_softctl::{FaultAction, Selector};
@@ -45,7 +46,7 @@ pub fn roomy(shape: Shape) -> Shape {
     let cache = u64::from(shape.spec.lines) * u64::from(shape.spec.page_bytes);
     let lanes = u64::from(shape.warps) * 32;
     let words_of_lane = cache * 2 / (8 * lanes) + 2;
-    let first = shape.spec.first_block * u64::from(shape.disks[0].block) + shape.first_byte;
+    let first = shape.spec.first_block.get() * u64::from(shape.disks[0].block) + shape.first_byte;
     let array = first + (words_of_lane * lanes + 64) * 8 + 2 * u64::from(shape.spec.page_bytes);
     let parts = match shape.layout {
         Some(VolumeLayout::Stripe | VolumeLayout::Concatenate) => shape.disks.len() as u64,
@@ -86,7 +87,7 @@ fn arrays_hold_what_was_stored_by_any_policy_in_pages_of_several_blocks() {
     for kind in [Kind::Clock, Kind::Pinned, Kind::Lru] {
         let shape = Shape { kind, ..small(512, 6) };
         let kept = if kind == Kind::Pinned { 1..3 } else { 0..0 };
-        let spec = shape.spec.clone().page_bytes(2048).first_block(24).kept(kept);
+        let spec = shape.spec.clone().page_bytes(2048).first_block(Lba(24)).kept(kept);
         let played = play(&MODULE, &roomy(Shape { spec, ..shape }), 3, 20, 10_000);
         assert!(played.is_ok(), "{kind:?}: {played:?}");
     }
@@ -96,7 +97,7 @@ fn arrays_hold_what_was_stored_by_any_policy_in_pages_of_several_blocks() {
 fn an_array_over_replicas_does_not_mind_one_that_fails() {
     let status = Status::new(StatusCodeType::GENERIC, 0x06).with_dnr(true);
     for opcode in [NvmOpcode::READ, NvmOpcode::WRITE] {
-        let only = Selector { opcodes: vec![opcode], after: 30, ..Selector::default() };
+        let only = Selector::new().opcodes(vec![opcode]).after(30);
         let mut shape = roomy(laid(small(512, 5), Some(VolumeLayout::Replicate)));
         shape.disks[0] = shape.disks[0].clone().failing(FaultAction::Fail { status }, only);
         let several = shape.several();

@@ -1,4 +1,4 @@
-//! Agents: the examples that are made of a compute warp's end of a box.
+//! Agents: the examples that are made of a compute warp's end of a request queue.
 
 use warpbell::{AttachOptions, DeviceName, OpenOptions, Ssd};
 use warpbell_kernels::abi::{BufferRef, NamespaceRef};

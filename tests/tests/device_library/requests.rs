@@ -27,8 +27,8 @@ const FAILS_ONCE: u64 = 2000;
 
 fn open() -> Ssd {
     let action = FaultAction::Fail { status: Status::new(StatusCodeType::GENERIC, 0x21) };
-    let selector = Selector { lba: Some(FAILS_ONCE..=FAILS_ONCE), count: Some(1), ..Selector::default() };
-    let faults = FaultPlan { faults: vec![Fault { action, selector }], ..FaultPlan::default() };
+    let selector = Selector::new().lba(Some(Lba(FAILS_ONCE)..=Lba(FAILS_ONCE))).count(Some(1));
+    let faults = FaultPlan::new().faults(vec![Fault::new(action, selector)]);
     let name: DeviceName = "soft:size=1m".parse().expect("a device");
     let options = OpenOptions::new().faults(Some(faults));
     Ssd::open(&name, &options).expect("an SSD")
@@ -38,7 +38,7 @@ fn open() -> Ssd {
 fn attach(ssd: &Ssd, sharing: Sharing) -> Attachment {
     let queues = if sharing == Sharing::Exclusive { 2 } else { 1 };
     let deadline = Duration::from_secs(10);
-    let options = AttachOptions::new().queues(queues).warps(2).sharing(sharing).deadline(deadline);
+    let options = AttachOptions::new().queues(queues).warps(2).sharing(sharing).timeout(deadline);
     ssd.attach(&options).expect("queues")
 }
 

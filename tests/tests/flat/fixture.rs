@@ -16,7 +16,7 @@ use warpbell_kernels::cpu::Module;
 use warpbell_kernels::toolchain::Variant;
 use warpbell_sim::simulation::Simulation;
 use warpbell_sim::{Case, TestLaunch, cpu_launch_bytes, peek};
-use warpbell_softctl::{FaultPlan, SoftConfig};
+use warpbell_softctl::FaultPlan;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 const BLOCKS: u64 = 128;
@@ -304,14 +304,14 @@ pub fn play(setting: &Setting, flat: bool) -> Played {
 /// The same by other kernels.
 pub fn play_by(module: &Module, setting: &Setting, flat: bool) -> Played {
     let case = setting.case();
-    let config = SoftConfig { faults: setting.faults.clone(), ..case.soft_config() };
+    let config = case.soft_config().faults(setting.faults.clone());
     let mut simulation = Simulation::with_config(&case, module, config).expect("a rig");
     let queues = &simulation.rig.attachment;
     let target = Target::Cpu.open().expect("the CPU");
     let notes = target.memory(LANES * size_of::<Note>()).expect("memory");
     notes.fill(0, notes.len(), 0).expect("notes");
     let ns = queues.namespace();
-    let spec = PageCacheSpec::new().page_bytes(BLOCK as u32).lines(setting.lines).deadline(setting.deadline);
+    let spec = PageCacheSpec::new().page_bytes(BLOCK as u32).lines(setting.lines).timeout(setting.deadline);
     let cache = PageCache::new(&target, (BLOCKS, BLOCK as u32), &spec).expect("a cache");
     let pages = queues.buffer(cache.buffer_bytes()).expect("memory");
     let pairs = Pairs::new(setting.after, queues);

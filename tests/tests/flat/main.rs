@@ -8,6 +8,7 @@ mod troubles;
 
 use std::time::Duration;
 
+use warpbell_hw::Lba;
 use warpbell_kernels::abi;
 use warpbell_nvme::Status;
 use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector};
@@ -83,12 +84,12 @@ fn what_a_lease_forbids_is_the_same() {
 /// Also whether the SSD forbids another attempt.
 #[test]
 fn what_the_ssd_answers_is_the_same() {
-    let reads = Selector { lba: Some(0..=5), ..Selector::default() };
+    let reads = Selector::new().lba(Some(Lba(0)..=Lba(5)));
     for setting in settings(Scene::Io) {
         for status in [MEDIA, MEDIA.with_dnr(true)] {
             let action = FaultAction::Fail { status };
-            let faults = vec![Fault { action, selector: reads.clone() }];
-            let setting = setting.clone().faults(FaultPlan { faults, ..FaultPlan::default() });
+            let faults = vec![Fault::new(action, reads.clone())];
+            let setting = setting.clone().faults(FaultPlan::new().faults(faults));
             let notes = both(&setting);
             let (first, dnr) = (notes[0].said()[1], u32::from(status.dnr()));
             assert_eq!((first & 0x7ff, first >> 14 & 1), (u32::from(MEDIA.code()), dnr), "{setting:?}");

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use warpbell::Sharing;
+use warpbell_hw::Lba;
 use warpbell_kernels::abi;
 use warpbell_nvme::NvmOpcode;
 use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector};
@@ -16,8 +17,8 @@ const QUEUE: Duration = Duration::from_millis(400);
 
 /// What befalls commands of one kind for the first blocks; a page has one.
 fn fault(action: FaultAction, opcode: NvmOpcode, last_block: u64) -> FaultPlan {
-    let selector = Selector { opcodes: vec![opcode], lba: Some(0..=last_block), ..Selector::default() };
-    FaultPlan { faults: vec![Fault { action, selector }], ..FaultPlan::default() }
+    let selector = Selector::new().opcodes(vec![opcode]).lba(Some(Lba(0)..=Lba(last_block)));
+    FaultPlan::new().faults(vec![Fault::new(action, selector)])
 }
 
 fn media() -> FaultAction {

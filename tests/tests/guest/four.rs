@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 
 use warpbell::{
-    DataPlacement, Descriptor, OpenOptions, OrderPolicy, RingPlace, RingPlacement, Sharing, Ssd, Target,
+    DataPlacement, DataPointerKind, OpenOptions, OrderPolicy, RingPlace, RingPlacement, Sharing, Ssd, Target,
 };
 use warpbell_driver::{DoorbellBuffer, Waiting};
 use warpbell_hw::{DeviceKind, DoorbellPath};
@@ -68,7 +68,11 @@ fn the_suite_holds_with_prp_lists() {
         return;
     }
     let ssd = fixture::open(2, &OpenOptions::new().prp_only(true));
-    assert_eq!(ssd.data_path().descriptor, Descriptor::Prp, "QEMU takes SGLs too, but most SSDs do not");
+    assert_eq!(
+        ssd.data_path().data_pointer,
+        DataPointerKind::Prp,
+        "QEMU takes SGLs too, but most SSDs do not"
+    );
     suite::kernels(&ssd, 1);
     suite::both_apis(&ssd, 1);
 }

@@ -73,7 +73,7 @@ fn child_works_until_the_end() {
         Case { entries: 64, async_depth: 4, commands: 16_000, read_range: 1024, ..Case::new("removal") };
     let rig = Rig::new(&Case { deadline: DEADLINE, ..case }, ssd.clone(), ssd.clone()).expect("a rig");
     let pair = ssd.controller().create_queue_pair(QueueSpec::new(64)).expect("a pair");
-    let mut queue = IoQueue::new(pair, IoQueueOptions::new().deadline(DEADLINE)).expect("a queue");
+    let mut queue = IoQueue::new(pair, IoQueueOptions::new().timeout(DEADLINE)).expect("a queue");
     thread::scope(|scope| {
         let kernels = scope.spawn(|| run_on(&rig));
         let host = scope.spawn(move || {
@@ -157,7 +157,7 @@ fn lose_one(api: Api, sharing: Sharing) {
     let lost = fixture::open(0, &options());
     let diary = Diary::of(&lost);
     let other_load = Load::start(&other, &checked(Api::Io, Sharing::Shared, Duration::from_secs(600)));
-    let short = BenchOptions { deadline: DEADLINE, ..checked(api, sharing, Duration::from_secs(600)) };
+    let short = BenchOptions { timeout: DEADLINE, ..checked(api, sharing, Duration::from_secs(600)) };
     let load = Load::start(&lost, &short);
     await_commands(&lost);
     pull(&port);

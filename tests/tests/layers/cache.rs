@@ -26,7 +26,7 @@ fn open(shape: &Shape) -> (Vec<Ssd>, Vec<Attachment>) {
     };
     let ssds: Vec<Ssd> = shape.disks.iter().map(ssd).collect();
     let attach = |(ssd, disk): (&Ssd, &Disk)| {
-        let options = shape.attach(disk).deadline(LIMIT);
+        let options = shape.attach(disk).timeout(LIMIT);
         ssd.attach(&options).expect("queues")
     };
     let queues = ssds.iter().zip(&shape.disks).map(attach).collect();

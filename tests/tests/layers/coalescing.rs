@@ -49,7 +49,7 @@ fn runs(keys: &[u64]) -> u64 {
 }
 
 fn value(key: u64) -> u64 {
-    warpbell_sim::splitmix64(key)
+    warpbell_base::mix64(key)
 }
 
 /// What each lane makes of its values.
@@ -103,7 +103,7 @@ fn neighbouring_keys_take_fewer_commands_and_give_the_same_digest() {
     let compiling = CompileOptions::default().cache(cache.path());
     let compile = |mode: &str| {
         let source = documented("kv_example").replace("sharing::shared", &format!("sharing::{mode}"));
-        let program = Program::compile(&target, "kv-example.cu", &source, &compiling);
+        let program = warpbell_sim::compile(&target, "kv-example.cu", &source, &compiling);
         program.unwrap_or_else(|error| panic!("{error}"))
     };
     let programs = [(Sharing::Shared, compile("shared")), (Sharing::Exclusive, compile("exclusive"))];

@@ -2,8 +2,7 @@
 
 use warpbell::test_hooks::TestSsd;
 use warpbell::{
-    AttachOptions, CompileOptions, DeviceName, OpenOptions, PageCache, PageCacheSpec, Program, Sharing, Ssd,
-    Target,
+    AttachOptions, CompileOptions, DeviceName, OpenOptions, PageCache, PageCacheSpec, Sharing, Ssd, Target,
 };
 use warpbell_hw::{Lba, Nsid};
 use warpbell_kernels::abi::{BufferRef, CacheRef, NamespaceRef};
@@ -29,7 +28,7 @@ struct AheadArgs {
 }
 
 fn word(index: u64) -> u32 {
-    warpbell_sim::splitmix64(index) as u32
+    warpbell_base::mix64(index) as u32
 }
 
 #[test]
@@ -38,7 +37,7 @@ fn the_example_of_prefetching() {
     let cache = tempfile::tempdir().expect("a folder");
     let source = documented_of_caches("sum_ahead");
     let compiling = CompileOptions::default().cache(cache.path());
-    let program = Program::compile(&target, "sum-ahead.cu", &source, &compiling);
+    let program = warpbell_sim::compile(&target, "sum-ahead.cu", &source, &compiling);
     let program = program.unwrap_or_else(|error| panic!("{error}"));
     let ssd = Ssd::open(&DeviceName::Soft("size=1m".to_owned()), &OpenOptions::default()).expect("opens");
     let contents: Vec<u8> =

@@ -10,9 +10,8 @@ const BROKEN: Status = Status::new(StatusCodeType::GENERIC, 0x06).with_dnr(true)
 
 /// A scan whose reads number 6, 7 and 8 go wrong: of pages that are read ahead.
 fn scan_with(action: FaultAction) -> Fixture {
-    let selector =
-        Selector { opcodes: vec![NvmOpcode::READ], after: 5, count: Some(3), ..Selector::default() };
-    let faults = FaultPlan { faults: vec![Fault { action, selector }], ..FaultPlan::default() };
+    let selector = Selector::new().opcodes(vec![NvmOpcode::READ]).after(5).count(Some(3));
+    let faults = FaultPlan::new().faults(vec![Fault::new(action, selector)]);
     Fixture { faults, ..Fixture::scan(Sharing::Exclusive, 60) }
 }
 

@@ -99,18 +99,16 @@ impl Fixture {
     }
 
     fn several(&self, profile: Option<Profile>) -> Several {
-        let config = SoftConfig {
-            namespaces: vec![NamespaceConfig::memory(PAGES * PAGE, 512)],
-            faults: self.faults.clone(),
-            profile,
-            ..SoftConfig::default()
-        };
+        let config = SoftConfig::new()
+            .namespaces(vec![NamespaceConfig::memory(PAGES * PAGE, 512)])
+            .faults(self.faults.clone())
+            .profile(profile);
         let options = AttachOptions::new()
             .queues(if self.sharing == Sharing::Exclusive { self.warps } else { 1 })
             .warps(self.warps)
             .sharing(self.sharing)
             .commands_per_lane(self.tokens)
-            .deadline(Duration::from_millis(10))
+            .timeout(Duration::from_millis(10))
             .recovery(false);
         let ssds = if self.volume.is_some() { 3 } else { 1 };
         Several::new(vec![(config, options); ssds]).expect("SSDs")
@@ -139,7 +137,7 @@ impl Fixture {
             .volume
             .as_ref()
             .map(|spec| Volume::new(&several.queues.iter().collect::<Vec<_>>(), spec).expect("a volume"));
-        let spec = PageCacheSpec::new().lines(self.lines).deadline(Duration::from_millis(100));
+        let spec = PageCacheSpec::new().lines(self.lines).timeout(Duration::from_millis(100));
         let cache = PageCache::new(queues.target(), (PAGES * PAGE / 512, 512), &spec).expect("a cache");
         let mut notes = vec![Note::default(); self.warps as usize];
         let memory = queues.target().memory(size_of_val(&notes[..])).expect("memory");

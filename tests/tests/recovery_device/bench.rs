@@ -98,8 +98,8 @@ fn fails(status: Status, every: u64, count: u64) -> FaultPlan {
 }
 
 fn plan(action: FaultAction, every: u64, count: u64) -> FaultPlan {
-    let selector = Selector { every, count: Some(count), ..Selector::default() };
-    FaultPlan { faults: vec![Fault { action, selector }], ..FaultPlan::default() }
+    let selector = Selector::new().every(every).count(Some(count));
+    FaultPlan::new().faults(vec![Fault::new(action, selector)])
 }
 
 fn expect_all_done(sum: &abi::WarpResult) {

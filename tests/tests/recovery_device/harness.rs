@@ -12,7 +12,7 @@ use warpbell_kernels::toolchain::Variant;
 use warpbell_sim::cpu_launch;
 use warpbell_sim::simulation::{Moment, Outcome, Simulation};
 use warpbell_sim::{Case, Schedule};
-use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector, SoftConfig};
+use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector};
 use zerocopy::IntoBytes;
 
 /// For a submission and for a wait.
@@ -159,7 +159,7 @@ impl Fixture {
             schedule,
             ..Case::new("recovery")
         };
-        let config = SoftConfig { faults, retry_delays: [1, 0, 0], ..case.soft_config() };
+        let config = case.soft_config().faults(faults).retry_delays([1, 0, 0]);
         let simulation = Simulation::with_config(&case, module, config).expect("a rig");
         let queues = Queues::new(&simulation);
         Fixture { simulation, queues, setting }
@@ -182,8 +182,8 @@ impl Fixture {
 /// Commands take so long that whoever waits looks at the host's page meanwhile.
 fn slow_commands() -> FaultPlan {
     let action = FaultAction::Delay { by: Duration::from_micros(400) };
-    let faults = vec![Fault { action, selector: Selector::default() }];
-    FaultPlan { faults, ..FaultPlan::default() }
+    let faults = vec![Fault::new(action, Selector::default())];
+    FaultPlan::new().faults(faults)
 }
 
 /// Runs the kernel `recovery_test`.
@@ -210,7 +210,7 @@ impl Ran {
         lanes.map(<[abi::TestRecord]>::to_vec).collect()
     }
 
-    /// What reattaching said, lane by lane, wherever it was asked.
+    /// What the switch to a successor said, lane by lane, wherever it was asked.
     pub fn switched(&self) -> Vec<u32> {
         let asked = |record: &abi::TestRecord| (record.payload != 0).then_some(record.payload & 0xffff);
         self.lanes().iter().flatten().filter_map(asked).collect()

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use warpbell::Sharing;
+use warpbell_hw::Lba;
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::Module;
 use warpbell_nvme::Status;
@@ -34,7 +35,7 @@ const CALL: Call =
 
 /// What a lane was told of its one call: status, attempts, when.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct Reported {
     status: u32,
     retried: u32,
     at: Duration,
@@ -45,8 +46,8 @@ fn run(
     call: &Call,
     faults: Vec<Fault>,
     host: impl FnMut(&Queues, &Moment) -> bool,
-) -> Vec<Told> {
-    let faults = FaultPlan { faults, ..FaultPlan::default() };
+) -> Vec<Reported> {
+    let faults = FaultPlan::new().faults(faults);
     let mut fixture = Fixture::new(module, call.setting, 100, faults);
     let args = abi::QueueTestArgs {
         ns: abi::NamespaceRef { crdt: [CRDT1, 0, 0], ..fixture.namespace() },
@@ -63,23 +64,22 @@ fn run(
     let records = fixture.simulation.rig.records().expect("records");
     let told = |record: &abi::TestRecord| {
         assert_eq!(record.answers, 1);
-        Told { status: record.status, retried: record.payload, at: Duration::from_nanos(record.lba) }
+        Reported { status: record.status, retried: record.payload, at: Duration::from_nanos(record.lba) }
     };
     records.iter().take(call.setting.warps as usize * 32).map(told).collect()
 }
 
 fn fail(status: Status, selector: Selector) -> Fault {
-    Fault { action: FaultAction::Fail { status }, selector }
+    Fault::new(FaultAction::Fail { status }, selector)
 }
 
 fn once(lba: u64) -> Selector {
-    Selector { lba: Some(lba..=lba), count: Some(1), ..Selector::default() }
+    Selector::new().lba(Some(Lba(lba)..=Lba(lba))).count(Some(1))
 }
 
 /// What is wrong with the bounds of retries, if anything is.
 pub fn bounds(module: &Module) -> Result<(), String> {
-    let always =
-        || vec![fail(INTERRUPTED, Selector { lba: Some(5..=5), count: Some(40), ..Selector::default() })];
+    let always = || vec![fail(INTERRUPTED, Selector::new().lba(Some(Lba(5)..=Lba(5))).count(Some(40)))];
     for most in [0, 3] {
         let told = run(module, &Call { most, ..CALL }, always(), |_, _| true);
         if (told[5].status, told[5].retried) != (u32::from(INTERRUPTED.into_bits()), most) {
@@ -112,12 +112,8 @@ fn every_blocking_call_submits_again_what_failed_for_now() {
     for mode in [BY_EACH, BY_WHOLE, BY_FLUSH] {
         for sharing in [Sharing::Exclusive, Sharing::Shared] {
             let call = Call { setting: setting(sharing, 1, 0), mode, ..CALL };
-            let told = run(
-                &module,
-                &call,
-                vec![fail(INTERRUPTED, Selector { count: Some(1), ..Selector::default() })],
-                |_, _| true,
-            );
+            let told =
+                run(&module, &call, vec![fail(INTERRUPTED, Selector::new().count(Some(1)))], |_, _| true);
             assert!(told.iter().all(|told| told.status == 0), "{told:?}");
             assert_eq!(told.iter().map(|told| told.retried).sum::<u32>(), 1, "{mode} {sharing:?}");
         }

@@ -93,8 +93,7 @@ pub struct Broken {
 impl Broken {
     pub fn setting(&self, sharing: Sharing) -> Setting {
         let bad = Setting::first_of(0, self.slot) + self.block;
-        let selector =
-            Selector { lba: Some(bad..=bad), opcodes: vec![NvmOpcode::READ], ..Selector::default() };
+        let selector = Selector::new().lba(Some(Lba(bad)..=Lba(bad))).opcodes(vec![NvmOpcode::READ]);
         let setting = Setting { most: 1, ..Setting::new(sharing, 1, 2) };
         setting.failing(FaultAction::Fail { status: BROKEN }, selector)
     }
@@ -132,10 +131,9 @@ fn a_piece_that_fails_fails_its_request_and_no_other() {
 #[test]
 fn what_passes_is_sent_again_where_the_session_says_so() {
     each(|sharing, seed| {
-        let selector = Selector { every: 5, ..Selector::default() };
+        let selector = Selector::new().every(5);
         let setting = Setting { flags: WITH_RETRY, most: 2, ..Setting::new(sharing, 1, 2) };
-        let setting =
-            setting.failing(FaultAction::Fail { status: PASSING }, Selector { count: Some(9), ..selector });
+        let setting = setting.failing(FaultAction::Fail { status: PASSING }, selector.count(Some(9)));
         let ran = setting.run(&MODULE, seed).expect("a run");
         assert_eq!(ran.check(), Ok(()), "seed {seed}, {sharing:?}");
         assert_eq!(ran.commands(), 2 * setting.commands_of_group() + 9);
@@ -145,7 +143,7 @@ fn what_passes_is_sent_again_where_the_session_says_so() {
 /// Many rounds of one warp, each of which takes a third of the deadline.
 pub fn slow(sharing: Sharing) -> Setting {
     let late = FaultAction::Delay { by: Duration::from_millis(3) };
-    let reads = Selector { opcodes: vec![NvmOpcode::READ], ..Selector::default() };
+    let reads = Selector::new().opcodes(vec![NvmOpcode::READ]);
     Setting { most: 1, submitters: 1, ..Setting::new(sharing, 1, 2) }.failing(late, reads)
 }
 
@@ -160,8 +158,7 @@ fn a_batch_has_one_deadline_and_tells_what_became_of_each_request() {
         let ran = slow(sharing).run(&MODULE, seed).expect("a run");
         assert_eq!(check_slow(&ran), Ok(()), "seed {seed}, {sharing:?}");
         // Of one warp: many rounds.
-        let lost =
-            Selector { opcodes: vec![NvmOpcode::READ], after: 40, count: Some(1), ..Selector::default() };
+        let lost = Selector::new().opcodes(vec![NvmOpcode::READ]).after(40).count(Some(1));
         let setting = Setting { most: 1, submitters: 1, ..Setting::new(sharing, 1, 2) };
         let ran = setting.failing(FaultAction::Drop, lost).run(&MODULE, seed).expect("a run");
         assert!(ran.took < Duration::from_millis(30), "{:?} with a deadline of 10 ms", ran.took);
@@ -215,10 +212,10 @@ pub fn in_use(sharing: Sharing) -> Setting {
     let first = Setting::first_of(0, 39);
     let at = |lba, action| {
         let opcodes = vec![NvmOpcode::READ];
-        Fault { action, selector: Selector { lba: Some(lba..=lba), opcodes, ..Selector::default() } }
+        Fault::new(action, Selector::new().lba(Some(Lba(lba)..=Lba(lba))).opcodes(opcodes))
     };
     let faults = vec![at(first + 1, FaultAction::Fail { status: BROKEN }), at(first + 3, FaultAction::Drop)];
-    let faults = FaultPlan { faults, ..FaultPlan::default() };
+    let faults = FaultPlan::new().faults(faults);
     Setting { most: 1, faults, ..Setting::new(sharing, 1, 2) }
 }
 

@@ -68,19 +68,17 @@ pub const CONTENT: u64 = 29 << 32;
 
 /// One fault, again and again.
 pub fn only(action: FaultAction, selector: Selector) -> FaultPlan {
-    FaultPlan { faults: vec![Fault { action, selector }], ..FaultPlan::default() }
+    FaultPlan::new().faults(vec![Fault::new(action, selector)])
 }
 
 /// A controller that executes commands in an order of its own, out of up to `window` that it holds back.
 pub fn shuffled(blocks: u64, window: usize, faults: &FaultPlan, seed: u64) -> SoftConfig {
-    SoftConfig {
-        namespaces: vec![NamespaceConfig::memory(blocks * BLOCK, BLOCK as u32)],
-        faults: faults.clone(),
-        order: CompletionOrder::Shuffled { window },
-        volatile_cache: true,
-        seed,
-        ..SoftConfig::default()
-    }
+    SoftConfig::new()
+        .namespaces(vec![NamespaceConfig::memory(blocks * BLOCK, BLOCK as u32)])
+        .faults(faults.clone())
+        .order(CompletionOrder::Shuffled { window })
+        .volatile_cache(true)
+        .seed(seed)
 }
 
 /// Queues for so many warps.
@@ -91,7 +89,7 @@ pub fn attached(sharing: Sharing, warps: u32, iodepth: u32, deadline: Duration) 
         .warps(warps)
         .iodepth(iodepth)
         .sharing(sharing)
-        .deadline(deadline)
+        .timeout(deadline)
         .recovery(false)
 }
 

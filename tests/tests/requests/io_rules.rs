@@ -115,11 +115,11 @@ fn work(sharing: Sharing, rule: Rule) -> Work {
 }
 
 fn at(lba: u64, action: FaultAction) -> Fault {
-    Fault { action, selector: Selector { lba: Some(lba..=lba), ..Selector::default() } }
+    Fault::new(action, Selector::new().lba(Some(Lba(lba)..=Lba(lba))))
 }
 
 fn failing(work: Work, faults: Vec<Fault>) -> Work {
-    Work { faults: FaultPlan { faults, ..FaultPlan::default() }, ..work }
+    Work { faults: FaultPlan::new().faults(faults), ..work }
 }
 
 /// The controller never answers.

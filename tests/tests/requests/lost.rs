@@ -20,7 +20,7 @@ const SOON: Duration = Duration::from_secs(60);
 
 /// Reads are not answered from some on.
 fn stopped() -> Selector {
-    Selector { opcodes: vec![NvmOpcode::READ], after: 30, ..Selector::default() }
+    Selector::new().opcodes(vec![NvmOpcode::READ]).after(30)
 }
 
 /// Each request of a batch has one answer: done with all its data, or one of these.

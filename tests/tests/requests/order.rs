@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use warpbell::Sharing;
+use warpbell_hw::Lba;
 use warpbell_kernels::abi;
 use warpbell_nvme::NvmOpcode;
 use warpbell_softctl::{FaultAction, Selector};
@@ -64,7 +65,7 @@ fn each_step_is_sent_after_those_before_it_completed() {
 
 /// A read of step 1 takes longer than those of the steps behind it.
 pub fn slow(sharing: Sharing) -> Work {
-    let late = Selector { lba: Some(64..=64), ..Selector::default() };
+    let late = Selector::new().lba(Some(Lba(64)..=Lba(64)));
     let work = Work { warps: 1, ..steps(sharing, DELIVERED) };
     work.failing(FaultAction::Delay { by: Duration::from_millis(1) }, late)
 }
@@ -98,13 +99,8 @@ fn queues_tell_whether_their_controller_completes_in_order() {
 
 /// The write of lane 7 in step 2 fails: that of block 9.
 pub fn broken(sharing: Sharing) -> Work {
-    let selector = Selector {
-        lba: Some(9..=9),
-        opcodes: vec![NvmOpcode::WRITE],
-        after: 2,
-        count: Some(1),
-        ..Selector::default()
-    };
+    let selector =
+        Selector::new().lba(Some(Lba(9)..=Lba(9))).opcodes(vec![NvmOpcode::WRITE]).after(2).count(Some(1));
     Work { warps: 1, ..steps(sharing, IN_TURN) }.failing(FaultAction::Fail { status: BROKEN }, selector)
 }
 
@@ -143,7 +139,7 @@ fn what_follows_a_failure_is_not_sent() {
 
 /// One command of step 1 never completes.
 pub fn hung(sharing: Sharing) -> Work {
-    let selector = Selector { after: 40, count: Some(1), ..Selector::default() };
+    let selector = Selector::new().after(40).count(Some(1));
     Work { warps: 1, ..steps(sharing, IN_TURN) }.failing(FaultAction::Drop, selector)
 }
 

@@ -5,13 +5,13 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use warpbell::Sharing;
+use warpbell_base::mix64;
 use warpbell_hw::{Device, Lba, Nsid};
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Counters, Module};
 use warpbell_kernels::toolchain::Variant;
 use warpbell_sim::cpu_launch_bytes;
 use warpbell_sim::several::Several;
-use warpbell_sim::splitmix64;
 use warpbell_softctl::{CompletionOrder, FaultAction, FaultPlan, Selector};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -109,7 +109,7 @@ impl Work {
     }
 
     pub fn content(block: u64) -> u64 {
-        splitmix64(CONTENT ^ block)
+        mix64(CONTENT ^ block)
     }
 
     fn all_blocks(&self) -> u64 {

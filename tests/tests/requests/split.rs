@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use warpbell::Sharing;
+use warpbell_hw::Lba;
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::Module;
 use warpbell_nvme::{NvmOpcode, Status, status::StatusCodeType};
@@ -67,7 +68,7 @@ fn a_request_of_any_size_goes_in_pieces_and_has_one_answer() {
 /// Block 5 of lane 8 of the first warp cannot be read.
 pub fn broken(sharing: Sharing, whole: bool) -> Work {
     let bad = 8 * 8 + 5;
-    let selector = Selector { lba: Some(bad..=bad), opcodes: vec![NvmOpcode::READ], ..Selector::default() };
+    let selector = Selector::new().lba(Some(Lba(bad)..=Lba(bad))).opcodes(vec![NvmOpcode::READ]);
     let work = Work { most: 1, warps: 1, ..split(sharing, if whole { WHOLE } else { EACH }) };
     work.failing(FaultAction::Fail { status: BROKEN }, selector)
 }
@@ -98,7 +99,7 @@ fn what_was_moved_before_a_failure_is_known_and_nothing_more_is_sent() {
 fn at_the_deadline_everybody_is_told_what_became_of_the_request() {
     let (timed_out, not_submitted) = (library(abi::STATUS_TIMED_OUT), library(abi::STATUS_NOT_SUBMITTED));
     each(|sharing, seed| {
-        let reads = Selector { opcodes: vec![NvmOpcode::READ], after: 20, ..Selector::default() };
+        let reads = Selector::new().opcodes(vec![NvmOpcode::READ]).after(20);
         let work = Work { warps: 1, iodepth: 31, ..crowded(sharing) };
         let done = work.failing(FaultAction::Drop, reads).run(&PIECES, seed).expect("a run");
         assert!(done.took < Duration::from_millis(30), "{:?} with a deadline of 10 ms", done.took);
@@ -116,10 +117,10 @@ fn at_the_deadline_everybody_is_told_what_became_of_the_request() {
 pub fn twice_broken(sharing: Sharing, second: FaultAction) -> Work {
     let at = |lba, action| {
         let opcodes = vec![NvmOpcode::READ];
-        Fault { action, selector: Selector { lba: Some(lba..=lba), opcodes, ..Selector::default() } }
+        Fault::new(action, Selector::new().lba(Some(Lba(lba)..=Lba(lba))).opcodes(opcodes))
     };
     let faults = vec![at(3, FaultAction::Fail { status: BROKEN }), at(5, second)];
-    let faults = FaultPlan { faults, ..FaultPlan::default() };
+    let faults = FaultPlan::new().faults(faults);
     Work { most: 1, warps: 1, faults, ..split(sharing, WHOLE) }
 }
 

@@ -19,7 +19,7 @@ fn without(rule: &str) -> Module {
 fn caught(rule: &str, what: &str, options: &BenchOptions, store_buffer: u32) -> Option<String> {
     let module = without(rule);
     (1..=20).find_map(|seed| {
-        let options = BenchOptions { deadline: std::time::Duration::from_millis(200), ..options.clone() };
+        let options = BenchOptions { timeout: std::time::Duration::from_millis(200), ..options.clone() };
         let fixture = Fixture::new(&spec(what), &options, 0);
         let args = fixture.args(COMMANDS);
         let launch = fixture.launch(&module, &args).seed(seed).store_buffer(store_buffer);
@@ -51,7 +51,7 @@ fn broken_clients_are_caught() {
 #[test]
 fn an_identifier_reused_at_its_deadline_is_caught() {
     // Commands take longer than clients wait, and there is room for those of the next turn.
-    let options = BenchOptions { deadline: std::time::Duration::from_millis(2), iodepth: 127, ..options() };
+    let options = BenchOptions { timeout: std::time::Duration::from_millis(2), iodepth: 127, ..options() };
     let fixture = Fixture::new(&spec("delay=30ms,wait=each"), &options, 0);
     let args = fixture.args(96);
     fixture.run(&fixture.launch(&without("REUSE_AT_TIMEOUT"), &args)).unwrap();
@@ -61,7 +61,7 @@ fn an_identifier_reused_at_its_deadline_is_caught() {
 
 #[test]
 fn commands_given_up_break_no_rule() {
-    let options = BenchOptions { deadline: std::time::Duration::from_millis(2), iodepth: 3, ..options() };
+    let options = BenchOptions { timeout: std::time::Duration::from_millis(2), iodepth: 3, ..options() };
     let fixture = Fixture::new(&spec("delay=30ms"), &options, 0);
     let args = fixture.args(40);
     fixture.run(&fixture.launch(&Module::builtin().unwrap(), &args)).unwrap();

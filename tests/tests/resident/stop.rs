@@ -19,7 +19,7 @@ fn with_a_stranger(args: ResidentArgs) -> ResidentArgs {
 fn a_controller_whose_client_never_leaves_stops_on_the_flag() {
     for text in ["batch=3", "delay=1us,wait=each"] {
         let options = BenchOptions {
-            deadline: Duration::from_millis(50),
+            timeout: Duration::from_millis(50),
             iodepth: 8,
             warps: Some(2),
             sharing: Sharing::Shared,

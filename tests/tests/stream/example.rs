@@ -34,7 +34,7 @@ fn the_example_of_the_page_sums_what_the_ssd_has() {
     let module = Variant::text("sum_tiles", example()).quick().load().expect("compiles");
     let setting = Setting { warps: WARPS, ..Setting::new(Sharing::Exclusive, 5, reused(3, 1)) };
     let namespaces = vec![NamespaceConfig::memory(BLOCKS * u64::from(BLOCK), BLOCK)];
-    let config = SoftConfig { namespaces, ..SoftConfig::default() };
+    let config = SoftConfig::new().namespaces(namespaces);
     let several = Several::new(vec![(config, setting.options())]).expect("an SSD");
     for lba in 0..BLOCKS {
         let words: Vec<u8> = (0..u64::from(BLOCK) / 8).flat_map(|_| (lba + 1).to_le_bytes()).collect();

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use warpbell::{Sharing, Tile};
+use warpbell_hw::Lba;
 use warpbell_kernels::abi;
 use warpbell_nvme::{NvmOpcode, Status, status::StatusCodeType};
 use warpbell_sim::seeds;
@@ -23,8 +24,8 @@ pub fn library(code: u32) -> u32 {
 /// One block of a tile does not come.
 pub fn bad(action: FaultAction, block: u64) -> FaultPlan {
     let opcodes = vec![NvmOpcode::READ];
-    let selector = Selector { lba: Some(block..=block), opcodes, ..Selector::default() };
-    FaultPlan { faults: vec![Fault { action, selector }], ..FaultPlan::default() }
+    let selector = Selector::new().lba(Some(Lba(block)..=Lba(block))).opcodes(opcodes);
+    FaultPlan::new().faults(vec![Fault::new(action, selector)])
 }
 
 pub fn broken(block: u64) -> FaultPlan {
@@ -82,7 +83,7 @@ fn a_command_that_is_never_answered_ends_at_its_deadline_and_its_slot_is_left() 
 
 #[test]
 fn tiles_that_do_not_fit_are_refused_as_their_answer() {
-    let tile = |number: u64, first_block: u64| Tile::linear(number, first_block, TILE);
+    let tile = |number: u64, first_block: u64| Tile::linear(number, Lba(first_block), TILE);
     // The last one begins within the namespace.
     let schedule = schedule(&[tile(0, 0), tile(1, BLOCKS - 2), tile(2, 6), tile(3, 1 << 40)], 2, 1);
     let setting = Setting::new(Sharing::Exclusive, 2, schedule);

@@ -88,7 +88,7 @@ pub static MODULE: LazyLock<Module> = LazyLock::new(|| source().load().expect("c
 
 /// Tiles of one row, used in this order.
 pub fn order(numbers: &[u64]) -> Vec<Tile> {
-    numbers.iter().map(|number| Tile::linear(*number, number * u64::from(TILE), TILE)).collect()
+    numbers.iter().map(|number| Tile::linear(*number, Lba(number * u64::from(TILE)), TILE)).collect()
 }
 
 pub fn schedule(tiles: &[Tile], slots: u32, ahead: u32) -> TileSchedule {
@@ -141,11 +141,9 @@ impl Setting {
             most: 64,
             compute: Duration::ZERO,
             deadline: Duration::from_millis(10),
-            config: SoftConfig {
-                namespaces: vec![NamespaceConfig::memory(BLOCKS * u64::from(BLOCK), BLOCK)],
-                order: CompletionOrder::Shuffled { window: 3 },
-                ..SoftConfig::default()
-            },
+            config: SoftConfig::new()
+                .namespaces(vec![NamespaceConfig::memory(BLOCKS * u64::from(BLOCK), BLOCK)])
+                .order(CompletionOrder::Shuffled { window: 3 }),
             traced: false,
         }
     }
@@ -166,7 +164,7 @@ impl Setting {
             .warps(warps)
             .commands_per_lane(Some(self.tokens))
             .sharing(self.sharing)
-            .deadline(self.deadline)
+            .timeout(self.deadline)
             .recovery(false)
             .trace(self.traced.then_some(TraceSpec::new(4096)))
     }
@@ -197,7 +195,7 @@ impl Setting {
 
     /// Under the schedule of threads that the seed draws.
     pub fn run(&self, module: &Module, seed: u64) -> anyhow::Result<Ran> {
-        let config = SoftConfig { seed, ..self.config.clone() };
+        let config = self.config.clone().seed(seed);
         self.run_by(module, config, |several, launch| several.run(launch, seed, |_| ()).map(|_| ()))
     }
 

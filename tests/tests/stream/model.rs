@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use warpbell::Sharing;
-use warpbell_hw::Device;
+use warpbell_hw::{Device, Lba};
 use warpbell_kernels::cpu::{Launch, Module, State};
 use warpbell_plan::Settings;
 use warpbell_sim::several::Several;
@@ -35,12 +35,12 @@ fn one_at_a_time(load_us: u64) -> SoftConfig {
     );
     let base = Setting::new(Sharing::Shared, 1, tiles(1)).config;
     let profile = Some(Profile::from_toml(&text).expect("a profile"));
-    SoftConfig { profile, order: CompletionOrder::Immediate, ..base }
+    base.profile(profile).order(CompletionOrder::Immediate)
 }
 
 /// Tiles of 4 KiB, each once.
 fn tiles(slots: u32) -> warpbell::TileSchedule {
-    let tile = |number| warpbell::Tile::linear(number, number * 8, 8);
+    let tile = |number| warpbell::Tile::linear(number, Lba(number * 8), 8);
     schedule(&(0..TILES).map(tile).collect::<Vec<_>>(), slots, slots - 1)
 }
 

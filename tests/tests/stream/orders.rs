@@ -1,6 +1,7 @@
 //! The right tiles, in the right order, with the right data: from lists and by rules, by one call and by the four verbs.
 
 use warpbell::{Sharing, Tile, TileSchedule};
+use warpbell_hw::Lba;
 use warpbell_sim::seeds;
 
 use crate::fixture::*;
@@ -102,7 +103,7 @@ fn a_tile_larger_than_a_command_comes_in_parts() {
 fn of_matrix() -> Vec<Tile> {
     let tile = |at: u64| Tile {
         number: at,
-        first_block: 8 + at / 4 * 200 + at % 4 * 2,
+        first_block: Lba(8 + at / 4 * 200 + at % 4 * 2),
         blocks: 2,
         rows: 5,
         row_stride: 40,
@@ -112,7 +113,8 @@ fn of_matrix() -> Vec<Tile> {
 
 /// Rules, and lists of the same tiles.
 fn ruled() -> [(u32, Vec<Tile>); 3] {
-    let linear = |first: u64, stride: u64| (0..20).map(move |at| Tile::linear(at, first + at * stride, TILE));
+    let linear =
+        |first: u64, stride: u64| (0..20).map(move |at| Tile::linear(at, Lba(first + at * stride), TILE));
     [(6, of_matrix()), (7, linear(3, 11).collect()), (8, linear(5, 6).collect())]
 }
 

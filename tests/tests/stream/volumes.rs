@@ -27,7 +27,7 @@ const CHUNK: u64 = 4;
 fn striped(faults: FaultPlan) -> Several {
     let namespaces = vec![NamespaceConfig::memory(256 * u64::from(BLOCK), BLOCK)];
     let options = AttachOptions::new().queues(1).warps(2).sharing(Sharing::Shared).recovery(false);
-    let config = |faults| SoftConfig { namespaces: namespaces.clone(), faults, ..SoftConfig::default() };
+    let config = |faults| SoftConfig::new().namespaces(namespaces.clone()).faults(faults);
     let each = [faults, FaultPlan::default()].map(|faults| (config(faults), options.clone()));
     let several = Several::new(each.to_vec()).expect("SSDs");
     for block in 0..400u64 {
@@ -42,8 +42,9 @@ fn striped(faults: FaultPlan) -> Several {
 /// Blocks of a tile.
 fn blocks(tile: &Tile) -> impl Iterator<Item = u64> {
     let Tile { first_block, blocks, rows, row_stride, .. } = *tile;
-    (0..u64::from(rows))
-        .flat_map(move |row| (0..u64::from(blocks)).map(move |block| first_block + row * row_stride + block))
+    (0..u64::from(rows)).flat_map(move |row| {
+        (0..u64::from(blocks)).map(move |block| first_block.get() + row * row_stride + block)
+    })
 }
 
 /// The sum of all words, and what each thread was told.
@@ -69,8 +70,8 @@ fn run(several: &Several, tiles: &[Tile]) -> (u64, Vec<u64>) {
 
 /// Tiles of one row that cross chunks, and one of several rows.
 fn tiles() -> Vec<Tile> {
-    let rows = Tile { number: 9, first_block: 300, blocks: 3, rows: 4, row_stride: 11 };
-    let mut tiles: Vec<Tile> = (0..6).map(|at| Tile::linear(at, 7 + at * 20, 12)).collect();
+    let rows = Tile { number: 9, first_block: Lba(300), blocks: 3, rows: 4, row_stride: 11 };
+    let mut tiles: Vec<Tile> = (0..6).map(|at| Tile::linear(at, Lba(7 + at * 20), 12)).collect();
     tiles.insert(3, rows);
     tiles.extend([tiles[0], tiles[3]]);
     tiles

@@ -104,7 +104,7 @@ impl Fixture {
                     self.warps() * disk.queues * 2
                 }))
                 .sharing(self.sharing)
-                .deadline(Duration::from_millis(10))
+                .timeout(Duration::from_millis(10))
                 .recovery(false)
         };
         let each = self.disks.iter().map(|disk| (disk.config(), attach(disk))).collect();

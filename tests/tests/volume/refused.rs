@@ -43,7 +43,7 @@ fn what_does_not_fit_is_refused_by_name() {
 #[test]
 fn one_namespace_cannot_be_two_members_but_one_ssd_can() {
     let namespaces = vec![NamespaceConfig::memory(64 << 10, 512); 2];
-    let soft = SoftDevice::stepped(SoftConfig { namespaces, ..SoftConfig::default() }).expect("a controller");
+    let soft = SoftDevice::stepped(SoftConfig::new().namespaces(namespaces)).expect("a controller");
     let open = OpenOptions::new().queues(Some(3));
     let ssd = Ssd::over_soft(DeviceName::Soft("size=1m".to_owned()), soft, &open).expect("an SSD");
     let attach = |nsid| {

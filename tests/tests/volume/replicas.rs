@@ -11,7 +11,7 @@ use crate::fixture::*;
 pub const BROKEN: Status = Status::new(StatusCodeType::GENERIC, 0x06).with_dnr(true);
 
 pub fn only(opcode: NvmOpcode, after: u64) -> Selector {
-    Selector { opcodes: vec![opcode], after, ..Selector::default() }
+    Selector::new().opcodes(vec![opcode]).after(after)
 }
 
 pub fn replicas(sharing: Sharing, bad: impl Fn(Disk) -> Disk) -> Fixture {
@@ -118,7 +118,7 @@ fn a_warp_without_a_slot_is_refused_and_costs_no_replica() {
 fn a_session_with_retries_keeps_a_replica_that_failed_for_a_moment() {
     let passing = Status::new(StatusCodeType::GENERIC, 0x21);
     for seed in seeds(SEEDS) {
-        let moment = Selector { count: Some(3), ..only(NvmOpcode::WRITE, 5) };
+        let moment = only(NvmOpcode::WRITE, 5).count(Some(3));
         let fixture = replicas(Sharing::Shared, |disk| {
             disk.failing(FaultAction::Fail { status: passing }, moment.clone())
         });
@@ -141,7 +141,7 @@ fn what_no_replica_has_is_the_volumes_failure() {
     }) {
         let broken = Disk::new(64 << 10, 512).failing(
             FaultAction::Fail { status: BROKEN },
-            Selector { opcodes: vec![NvmOpcode::READ, NvmOpcode::WRITE], ..Selector::default() },
+            Selector::new().opcodes(vec![NvmOpcode::READ, NvmOpcode::WRITE]),
         );
         let made = Fixture::new(vec![broken; 2], sharing, layout).open();
         for writes in [true, false] {

@@ -1,10 +1,11 @@
 //! Each rule of volumes, as built and switched off.
 
 use warpbell::{MemberReport, Sharing, VolumeLayout};
+use warpbell_hw::Lba;
 use warpbell_kernels::cpu;
 use warpbell_nvme::NvmOpcode;
 use warpbell_sim::seeds;
-use warpbell_softctl::{FaultAction, Selector};
+use warpbell_softctl::FaultAction;
 use warpbell_tests::each_apart;
 
 use crate::fixture::*;
@@ -80,12 +81,12 @@ fn stale_replicas_are_not_read(module: &cpu::Module) -> Result<(), String> {
 fn what_was_written_is_there(module: &cpu::Module) -> Result<(), String> {
     for seed in seeds(SEEDS_OF_RULES) {
         let half = 32 * 5;
-        let misses = |blocks| Selector { lba: Some(blocks), ..only(NvmOpcode::WRITE, 0) };
+        let misses = |first, last| only(NvmOpcode::WRITE, 0).lba(Some(Lba(first)..=Lba(last)));
         let disk = Disk::new(256 << 10, 512);
         let fail = FaultAction::Fail { status: BROKEN };
         let disks = vec![
-            disk.clone().failing(fail, misses(0..=half - 1)),
-            disk.failing(fail, misses(half..=2 * half - 1)),
+            disk.clone().failing(fail, misses(0, half - 1)),
+            disk.failing(fail, misses(half, 2 * half - 1)),
         ];
         let fixture =
             Fixture { most_units: 64, ..Fixture::new(disks, Sharing::Shared, VolumeLayout::Replicate) };

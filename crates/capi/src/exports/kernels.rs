@@ -53,7 +53,8 @@ pub unsafe extern "C" fn warpbell_program_compile(
         let source = unsafe { text("source", source) }?;
         // SAFETY: as above.
         let chosen = unsafe { compile_options(chosen) }?;
-        program::compile(on, name, source, &chosen)
+        // SAFETY: as above; the header says that a source is trusted.
+        unsafe { program::compile(on, name, source, &chosen) }
     };
     // SAFETY: as above.
     report(|| unsafe { make("program", program, compile) })
@@ -77,7 +78,8 @@ pub unsafe extern "C" fn warpbell_program_compile_file(
         let path = unsafe { text("path", path) }?;
         // SAFETY: as above.
         let chosen = unsafe { compile_options(chosen) }?;
-        program::compile_file(on, path, &chosen)
+        // SAFETY: as above; the header says that a source is trusted.
+        unsafe { program::compile_file(on, path, &chosen) }
     };
     // SAFETY: as above.
     report(|| unsafe { make("program", program, compile) })

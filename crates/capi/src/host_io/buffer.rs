@@ -121,7 +121,7 @@ impl IoBuffer {
 
     fn open(ssd: Arc<OpenSsd>, memory: warpbell::Buffer, base: usize, bytes: usize) -> Answer<u64> {
         let user = ssd.users.enter(|| {})?;
-        let data = DataPointers::new(memory.as_ref(), ssd.ssd.data_path().descriptor);
+        let data = DataPointers::new(memory.as_ref(), ssd.ssd.data_path().data_pointer);
         let skip = base - memory.window().map_or(base, |window| window.as_ptr() as usize);
         let core = Arc::new(IoBuffer {
             base,

@@ -63,7 +63,7 @@ impl IoQueue {
         }
         let entries = (depth + 1).next_power_of_two().max(LEAST_ENTRIES).min(most);
         let limit = if asked.timeout_ns == 0 { LIMIT } else { Duration::from_nanos(asked.timeout_ns) };
-        let spec = RequestQueueSpec { nsid, depth, entries, limit };
+        let spec = RequestQueueSpec::new(nsid, depth).entries(entries).timeout(limit);
         let check = RequestCheck::new(ssd.ssd.clone(), nsid)?;
         let mut requests = RequestQueue::new(&ssd.ssd, spec)?;
         requests.make_ready()?;

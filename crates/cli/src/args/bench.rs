@@ -9,7 +9,7 @@ use warpbell_workload::{
     parse_duration,
 };
 
-use super::{BenchCommand, DeviceArgs, PartArgs, ResultArgs, TraceArgs, calibrate};
+use super::{BenchCommand, DeviceArgs, PartArgs, ResultArgs, TraceArgs, calibrate, nsid};
 use warpbell_hw::Nsid;
 
 /// `bench`.
@@ -111,11 +111,12 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", default_value_t = 1, hide_short_help = true)]
     pub seed: u64,
     /// Namespace
-    #[arg(long, value_name = "N", default_value_t = 1, hide_short_help = true)]
-    pub nsid: u32,
+    #[arg(long, value_name = "N", default_value = "1", value_parser = nsid(), hide_short_help = true)]
+    pub nsid: Nsid,
     /// The longest that one command may take
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "10s", hide_short_help = true)]
-    pub deadline: Duration,
+    #[arg(long, alias = "deadline", value_name = "TIME", value_parser = parse_duration)]
+    #[arg(default_value = "10s", hide_short_help = true)]
+    pub timeout: Duration,
     /// How often a failed command may be submitted again
     #[arg(long, value_name = "N", default_value_t = 0, hide_short_help = true)]
     pub retries: u32,
@@ -190,8 +191,8 @@ impl BenchArgs {
             interval: self.results.interval,
             seed: self.seed,
             verify: self.verify,
-            nsid: Nsid(self.nsid),
-            deadline: self.deadline,
+            nsid: self.nsid,
+            timeout: self.timeout,
             retries: self.retries,
             recover: !self.no_recover,
             threads: self.threads,

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use warpbell_hw::Nsid;
 use warpbell_workload::ByteSize;
 
-use super::DeviceArgs;
+use super::{DeviceArgs, nsid};
 
 /// `files import`.
 #[derive(Debug, Args)]
@@ -23,8 +24,8 @@ pub struct ImportArgs {
     #[arg(long, value_name = "PLAN")]
     pub fault: Option<PathBuf>,
     /// Namespace
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub nsid: u32,
+    #[arg(long, value_name = "N", default_value = "1", value_parser = nsid())]
+    pub nsid: Nsid,
     /// Make a new catalogue: whatever is on the device is lost, files of an older catalogue too
     #[arg(long)]
     pub format: bool,
@@ -49,8 +50,8 @@ pub struct ExportArgs {
     #[command(flatten)]
     pub device: DeviceArgs,
     /// Namespace
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub nsid: u32,
+    #[arg(long, value_name = "N", default_value = "1", value_parser = nsid())]
+    pub nsid: Nsid,
     /// If the catalogue's newest generation is damaged, take the one before: it lacks what the last commit brought
     #[arg(long)]
     pub allow_dirty: bool,
@@ -69,8 +70,8 @@ pub struct VerifyArgs {
     #[command(flatten)]
     pub device: DeviceArgs,
     /// Namespace
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub nsid: u32,
+    #[arg(long, value_name = "N", default_value = "1", value_parser = nsid())]
+    pub nsid: Nsid,
     /// If the catalogue's newest generation is damaged, take the one before: it lacks what the last commit brought
     #[arg(long)]
     pub allow_dirty: bool,
@@ -83,8 +84,8 @@ pub struct RemoveArgs {
     #[command(flatten)]
     pub device: DeviceArgs,
     /// Namespace
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub nsid: u32,
+    #[arg(long, value_name = "N", default_value = "1", value_parser = nsid())]
+    pub nsid: Nsid,
     /// Remove folders, with all that is in them
     #[arg(short, long)]
     pub recursive: bool,

@@ -10,7 +10,7 @@ use warpbell_workload::{
     ByteSize, ExperimentOptions, StripeOptions, VolumeApi, VolumePolicy, parse_duration,
 };
 
-use super::DeviceArgs;
+use super::{DeviceArgs, nsid};
 
 /// An experiment.
 #[derive(Clone, Debug, Args)]
@@ -59,8 +59,8 @@ pub struct ExperimentArgs {
     #[arg(long, value_name = "POLICY", value_delimiter = ',')]
     pub policy: Option<Vec<VolumePolicy>>,
     /// Namespace
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub nsid: u32,
+    #[arg(long, value_name = "N", default_value = "1", value_parser = nsid())]
+    pub nsid: Nsid,
     /// Seed of addresses
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -83,7 +83,7 @@ impl ExperimentArgs {
             load: self.load.clone().unwrap_or_else(|| vec![0, 1, 2, 4]),
             coalescing: self.coalescing.clone().unwrap_or_else(|| vec![gathered()]),
             stripe: self.stripe(),
-            nsid: Nsid(self.nsid),
+            nsid: self.nsid,
             seed: self.seed,
         }
     }

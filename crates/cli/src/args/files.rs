@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{CaptureArgs, DeviceArgs, ExportArgs, ImportArgs, ManifestCheckArgs, RemoveArgs, VerifyArgs};
+use super::{
+    CaptureArgs, DeviceArgs, ExportArgs, ImportArgs, ManifestCheckArgs, RemoveArgs, VerifyArgs, nsid,
+};
+use warpbell_hw::Nsid;
 
 /// `files`.
 #[derive(Debug, Subcommand)]
@@ -34,8 +37,8 @@ pub struct FilesArgs {
     #[command(flatten)]
     pub device: DeviceArgs,
     /// Namespace
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub nsid: u32,
+    #[arg(long, value_name = "N", default_value = "1", value_parser = nsid())]
+    pub nsid: Nsid,
     /// Which part of it.
     #[command(flatten)]
     pub part: PartArgs,

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use warpbell_files::manifest::Checksum;
+use warpbell_hw::Nsid;
 
-use super::DeviceArgs;
+use super::{DeviceArgs, nsid};
 
 /// `files capture`.
 #[derive(Debug, Args)]
@@ -31,8 +32,8 @@ pub struct ManifestCheckArgs {
     #[command(flatten)]
     pub device: DeviceArgs,
     /// Namespace; without it, the one that was captured
-    #[arg(long, value_name = "N")]
-    pub nsid: Option<u32>,
+    #[arg(long, value_name = "N", value_parser = nsid())]
+    pub nsid: Option<Nsid>,
 }
 
 fn checksum(text: &str) -> Result<Checksum, String> {

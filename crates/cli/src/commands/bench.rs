@@ -234,7 +234,7 @@ fn access(points: &[BenchOptions], recordings: &[SsdReplay]) -> Access {
     let replays_writes = recordings.iter().any(SsdReplay::writes);
     let writes = |options: &&BenchOptions| options.rw.writes() || options.verify.is_some() || replays_writes;
     let writing = points.iter().find(writes);
-    writing.map_or(Access::Read, |options| Access::Write { nsid: options.nsid.get() })
+    writing.map_or(Access::Read, |options| Access::Write { nsid: options.nsid })
 }
 
 /// Runs one point on all SSDs at the same time.

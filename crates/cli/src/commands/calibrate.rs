@@ -18,7 +18,6 @@ use crate::exit::Ending;
 use crate::open::{Access, open};
 use crate::progress::Steps;
 use crate::{date, out};
-use warpbell_hw::Nsid;
 
 /// What is measured where no device is named.
 const DEFAULT_DEVICE: &str = "soft:size=256m";
@@ -155,7 +154,7 @@ fn machine() -> String {
 }
 
 fn device_words(ssd: &Ssd) -> Result<String, Ending> {
-    let report = DeviceReport::of(ssd, Nsid(ssd.namespace(None)?.nsid.get()))?;
+    let report = DeviceReport::of(ssd, ssd.namespace(None)?.nsid)?;
     Ok(match ssd.soft() {
         Some(_) => format!("{} (a software controller, no SSD)", report.name),
         None => format!("{} ({}, {})", report.name, report.model.trim(), report.kind),

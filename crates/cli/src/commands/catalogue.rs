@@ -8,7 +8,6 @@ use warpbell_files::catalogue::{File, FormatOptions, Writer};
 use warpbell_files::export::Exported;
 use warpbell_files::import::{Counts, End, ImportOptions};
 use warpbell_files::{Catalogue, Error, OpenOptions};
-use warpbell_hw::Nsid;
 
 use crate::args::{DeviceArgs, ExportArgs, Global, ImportArgs, Output, RemoveArgs, VerifyArgs};
 use crate::exit::{Ending, FAILED, INTERRUPTED, explained};
@@ -39,11 +38,7 @@ fn print(global: &Global, text: &str, mut document: serde_json::Value, schema: &
 pub fn import(args: &ImportArgs, global: &Global, stop: &AtomicBool) -> Result<(), Ending> {
     let named: Named = args.device.parse().map_err(Ending::usage)?;
     let folder = named.path.as_deref().unwrap_or_default().trim_matches('/');
-    let options = ImportOptions {
-        batch_files: args.commit_files,
-        check_etag: !args.no_etag_check,
-        ..ImportOptions::default()
-    };
+    let options = ImportOptions::new().batch_files(args.commit_files).check_etag(!args.no_etag_check);
     // Sources that are wrong are found before the device is touched.
     let planned = warpbell_files::import::plan(&args.sources, folder, stop).map_err(of_source)?;
     let Some(items) = planned else {
@@ -52,7 +47,7 @@ pub fn import(args: &ImportArgs, global: &Global, stop: &AtomicBool) -> Result<(
     let total = items.iter().map(|item| item.size).sum();
     let device = DeviceArgs::of_host(named.clone(), args.allow_write.clone(), args.fault.clone());
     let ssd = open_named(&device, &named.device, Access::Write { nsid: args.nsid })?;
-    let source = SsdSource::new(&ssd, Some(Nsid(args.nsid)))?;
+    let source = SsdSource::new(&ssd, Some(args.nsid))?;
     let mut writer = writer(&source, args).map_err(|error| of(&ssd, error))?;
     let counts = Counts::default();
     let done = || (0, counts.bytes.load(Ordering::Relaxed));
@@ -100,7 +95,10 @@ fn writer<'a>(source: &'a SsdSource<'_>, args: &ImportArgs) -> Result<Writer<'a>
         eprintln!("warning: {}: --format overwrites {found}", source.ssd().name());
     }
     if args.format || !Catalogue::is_on(source)? {
-        return Writer::format(source, &FormatOptions { force: args.format, unit, area_bytes });
+        return Writer::format(
+            source,
+            &FormatOptions::new().force(args.format).unit(unit).area_bytes(area_bytes),
+        );
     }
     if let Some((object, value)) =
         unit.map(|it| ("--align", it)).or(area_bytes.map(|it| ("--catalogue-bytes", it)))
@@ -131,7 +129,7 @@ fn opened(device: &DeviceArgs, command: &str) -> Result<(Ssd, String), Ending> {
 /// The catalogue of a device.
 fn catalogue(source: &SsdSource<'_>, allow_dirty: bool) -> Result<Catalogue, Error> {
     if Catalogue::is_on(source)? {
-        return Catalogue::open(source, &OpenOptions { allow_dirty });
+        return Catalogue::open(source, &OpenOptions::new().allow_dirty(allow_dirty));
     }
     let reason = "there is none; warpbell files import makes one on a bare SSD";
     Err(Error::refused("catalogue", reason))
@@ -140,7 +138,7 @@ fn catalogue(source: &SsdSource<'_>, allow_dirty: bool) -> Result<Catalogue, Err
 /// Runs `verify`.
 pub fn verify(args: &VerifyArgs, global: &Global, stop: &AtomicBool) -> Result<(), Ending> {
     let (ssd, path) = opened(&args.device, "files verify")?;
-    let source = SsdSource::new(&ssd, Some(Nsid(args.nsid)))?;
+    let source = SsdSource::new(&ssd, Some(args.nsid))?;
     let catalogue = catalogue(&source, args.allow_dirty).map_err(|error| of(&ssd, error))?;
     let files = catalogue.below(&path).map_err(|error| of(&ssd, error))?;
     let (total, done) = (bytes(&files), AtomicU64::new(0));
@@ -178,7 +176,7 @@ pub fn verify(args: &VerifyArgs, global: &Global, stop: &AtomicBool) -> Result<(
 /// Runs `export`.
 pub fn export(args: &ExportArgs, global: &Global, stop: &AtomicBool) -> Result<(), Ending> {
     let (ssd, path) = opened(&args.device, "files export")?;
-    let source = SsdSource::new(&ssd, Some(Nsid(args.nsid)))?;
+    let source = SsdSource::new(&ssd, Some(args.nsid))?;
     let catalogue = catalogue(&source, args.allow_dirty).map_err(|error| of(&ssd, error))?;
     let files = catalogue.below(&path).map_err(|error| of(&ssd, error))?;
     // What is named keeps its own name, and not those of the folders above it.
@@ -216,7 +214,7 @@ pub fn remove(args: &RemoveArgs, global: &Global) -> Result<(), Ending> {
     args.device.refuse_kernels("files rm")?;
     let (device, paths) = args.device.paths()?;
     let ssd = open_named(&args.device, device, Access::Write { nsid: args.nsid })?;
-    let source = SsdSource::new(&ssd, Some(Nsid(args.nsid)))?;
+    let source = SsdSource::new(&ssd, Some(args.nsid))?;
     let removed = remove_all(&source, &paths, args.recursive).map_err(|error| of(&ssd, error))?;
     let (count, free) = removed;
     let text = format!("{count} files removed, {} free\n", units::bytes(free));

@@ -17,7 +17,7 @@ use crate::out;
 use crate::part::{self, named_file, writable_file};
 use crate::progress::{Goal, watch};
 use warpbell::Named;
-use warpbell_hw::{Lba, Nsid};
+use warpbell_hw::Lba;
 
 /// Runs `read`.
 pub fn read(args: &ReadArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(), Ending> {
@@ -33,16 +33,16 @@ pub fn read(args: &ReadArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
     let mut stdout = std::io::stdout().lock();
     let copied = match named_file(&ssd, named, (args.nsid, &args.part))? {
         None => {
-            let limits = Limits::of(&ssd, Nsid(args.nsid))?;
+            let limits = Limits::of(&ssd, args.nsid)?;
             let (lba, count) = (args.lba.unwrap_or_default(), args.count.unwrap_or(1));
-            let extent = Extent { nsid: Nsid(args.nsid), lba: Lba(lba), count };
+            let extent = Extent { nsid: args.nsid, lba: Lba(lba), count };
             let goal = Goal::Bytes(count.saturating_mul(limits.block_size.into()));
             watch("read", goal, &|| control.done(), || read_blocks(&ssd, extent, &mut stdout, &control))
         }
         Some(NamedFile { map, .. }) => {
             let offset = args.offset.map_or(0, |offset| offset.0);
             let bytes = args.bytes.map_or(map.size().saturating_sub(offset), |bytes| bytes.0);
-            let read = || read_pieces(&ssd, Nsid(args.nsid), (&map, offset, bytes), &mut stdout, &control);
+            let read = || read_pieces(&ssd, args.nsid, (&map, offset, bytes), &mut stdout, &control);
             watch("read", Goal::Bytes(bytes), &|| control.done(), read)
         }
     };
@@ -82,15 +82,15 @@ pub fn write(args: &WriteArgs, global: &Global, stop: Arc<AtomicBool>) -> Result
         return Err(Ending::usage(why));
     };
     let ssd = open(&args.device, Access::Write { nsid: args.nsid })?;
-    let limits = Limits::of(&ssd, Nsid(args.nsid))?;
+    let limits = Limits::of(&ssd, args.nsid)?;
     // The extent is checked before a byte is read: nothing is written if any of it is wrong.
-    Extent { nsid: Nsid(args.nsid), lba: Lba(lba), count: args.count.unwrap_or(1) }
+    Extent { nsid: args.nsid, lba: Lba(lba), count: args.count.unwrap_or(1) }
         .check(&limits)
         .map_err(RunError::from)?;
     let room = (limits.blocks - lba) * u64::from(limits.block_size);
     let mut data = input(args.count, u64::from(limits.block_size), room)?;
     let count = data.len / u64::from(limits.block_size);
-    let extent = Extent { nsid: Nsid(args.nsid), lba: Lba(lba), count };
+    let extent = Extent { nsid: args.nsid, lba: Lba(lba), count };
     let control = Control::with_stop(stop);
     let goal = Goal::Bytes(data.len);
     let written =
@@ -102,7 +102,7 @@ pub fn write(args: &WriteArgs, global: &Global, stop: Arc<AtomicBool>) -> Result
             "schema": "warpbell.write/1",
             "warpbell": env!("CARGO_PKG_VERSION"),
             "device": ssd.name().to_string(),
-            "nsid": args.nsid,
+            "nsid": args.nsid.get(),
             "lba": lba,
             "blocks": count,
             "bytes": bytes,
@@ -121,7 +121,7 @@ fn write_file(args: &WriteArgs, global: &Global, stop: Arc<AtomicBool>) -> Resul
     }
     let ssd = open_file(&args.device, named, Access::Write { nsid: args.nsid })?;
     let file = writable_file(&ssd, named, (args.nsid, &args.part))?;
-    let (nsid, offset) = (Nsid(args.nsid), args.offset.map_or(0, |offset| offset.0));
+    let (nsid, offset) = (args.nsid, args.offset.map_or(0, |offset| offset.0));
     let block = u64::from(Limits::of(&ssd, nsid)?.block_size);
     // A block more than there is room for: what is too long is told as such.
     let room = file.map().size().saturating_sub(offset);
@@ -146,7 +146,7 @@ fn write_file(args: &WriteArgs, global: &Global, stop: Arc<AtomicBool>) -> Resul
             "schema": "warpbell.write/1",
             "warpbell": env!("CARGO_PKG_VERSION"),
             "device": ssd.name().to_string(),
-            "nsid": args.nsid,
+            "nsid": args.nsid.get(),
             "file": named.path,
             "offset": offset,
             "bytes": bytes,

@@ -12,10 +12,9 @@ use crate::open::{Access, open_named};
 use crate::part::named_file;
 use crate::progress::{Goal, watch};
 use crate::{out, render, units};
-use warpbell_hw::Nsid;
 
 /// The longest that one read may take.
-const DEADLINE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs the command.
 pub fn run(args: &DigestArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(), Ending> {
@@ -24,14 +23,14 @@ pub fn run(args: &DigestArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<
     let named = args.device.named()?;
     let ssd = open_named(&args.device, &named.device, Access::Read)?;
     let file = named_file(&ssd, named, (args.nsid, &args.part))?;
-    let limits = Limits::of(&ssd, Nsid(args.nsid))?;
+    let limits = Limits::of(&ssd, args.nsid)?;
     // One processor polls for the controller.
     let processors = std::thread::available_parallelism().map_or(1, |all| (all.get() - 1).max(1));
     let warps = u16::try_from(processors).unwrap_or(u16::MAX);
     let held = |file: &NamedFile| file.map.extents().iter().map(|extent| extent.bytes).sum();
     let whole = limits.blocks.saturating_mul(limits.block_size.into());
     let goal = Goal::Bytes(file.as_ref().map_or(whole, held));
-    let options = DigestOptions { nsid: Nsid(args.nsid), bs: args.bs, warps, deadline: DEADLINE, file };
+    let options = DigestOptions { nsid: args.nsid, bs: args.bs, warps, timeout: TIMEOUT, file };
     let control = Control::with_stop(stop);
     let done = || progress([&ssd], &control);
     let result = watch("digest", goal, &done, || digest(&ssd, args.device.target, &options, &control))?;

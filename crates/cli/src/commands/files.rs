@@ -91,7 +91,7 @@ fn stat(args: &FilesArgs, global: &Global) -> Result<(), Ending> {
             "schema": STAT_SCHEMA,
             "warpbell": env!("CARGO_PKG_VERSION"),
             "device": ssd.name().to_string(),
-            "nsid": args.nsid,
+            "nsid": args.nsid.get(),
             "file_system": kind,
             "path": path,
             "bytes": map.size(),

@@ -27,7 +27,7 @@ pub fn capture(args: &CaptureArgs, global: &Global, stop: &AtomicBool) -> Result
             "no place for the manifest: name a file, as -o m.json, or -o json for standard output",
         ));
     }
-    let options = CaptureOptions { checksum: args.checksum, skip_refused: args.skip_refused };
+    let options = CaptureOptions::new(args.checksum).skip_refused(args.skip_refused);
     let tally = Tally::new("capture");
     let found = capture_files(&args.paths, &options, &mut |progress| {
         tally.show(progress.files, progress.bytes);
@@ -166,8 +166,8 @@ pub fn load(path: &Path) -> Result<Manifest, Ending> {
 }
 
 /// The namespace that is meant: the one that was captured, unless another is asked for.
-pub fn nsid(manifest: &Manifest, asked: Option<u32>) -> Nsid {
-    Nsid(asked.or(manifest.device.nsid).unwrap_or(1))
+pub fn nsid(manifest: &Manifest, asked: Option<Nsid>) -> Nsid {
+    asked.unwrap_or(Nsid(manifest.device.nsid.unwrap_or(1)))
 }
 
 /// What a manifest is compared with.

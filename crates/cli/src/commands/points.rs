@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use warpbell::Ssd;
-use warpbell_hw::Nsid;
 use warpbell_workload::trace::SsdReplay;
 use warpbell_workload::{
     BenchOptions, DeviceReport, Job, JobError, Opening, PathReport, Run, RunError, Skipped, point_name,
@@ -122,7 +121,7 @@ pub fn plan(
             let jobs = jobs(&options[point], opened, &recordings);
             found[point] = Some(jobs.map(|jobs| Planned { opening, jobs }));
         }
-        let device = |ssd| DeviceReport::of(ssd, Nsid(args.nsid));
+        let device = |ssd| DeviceReport::of(ssd, args.nsid);
         devices = opened.ssds.iter().map(device).collect::<Result<_, _>>()?;
         paths[opening] = opened.ssds.iter().map(PathReport::of).collect();
     }

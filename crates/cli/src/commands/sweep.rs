@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use warpbell::DeviceName;
+use warpbell_base::SplitMix64;
 use warpbell_softctl::SoftConfig;
 use warpbell_workload::{
     BENCH_SCHEMA, BenchReport, DeviceReport, EXPERIMENT_SCHEMA, ExperimentReport, GROUP_SCHEMA, InputFile,
-    Job, Machine, Origin, PathReport, Run, SplitMix64, name_points,
+    Job, Machine, Origin, PathReport, Run, name_points,
 };
 
 use crate::args::{BenchArgs, DeviceArgs};

@@ -92,7 +92,7 @@ fn what_times_out_is_an_error_and_the_run_goes_on() {
     let device = "soft:size=1m,profile=optane,time=virtual";
     for sharing in ["exclusive", "shared"] {
         let flags = ["bench", device, "--api", "agent", "--sharing", sharing, "--fault", plan];
-        let more = ["--bs", "512", "--io-limit", "1m", "--deadline", "20ms", "--no-recover", "-o", "json"];
+        let more = ["--bs", "512", "--io-limit", "1m", "--timeout", "20ms", "--no-recover", "-o", "json"];
         let output = run(&[&flags[..], &more[..]].concat());
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{error}");
@@ -112,7 +112,7 @@ fn a_controller_that_dies_ends_the_run() {
     let device = "soft:size=1m,profile=optane,time=virtual";
     for recover in ["--recover", "--no-recover"] {
         let flags = ["bench", device, "--api", "agent", "--fault", plan, "--io-limit", "1m", "--bs", "512"];
-        let output = run(&[&flags[..], &["--deadline", "20ms", recover, "-o", "json"]].concat());
+        let output = run(&[&flags[..], &["--timeout", "20ms", recover, "-o", "json"]].concat());
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{recover}: {error}");
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -104,7 +104,7 @@ fn a_page_that_cannot_be_read_is_an_error_of_who_wants_it_and_a_lost_queue_the_e
     ] {
         let path = folder.path().join("plan.toml");
         std::fs::write(&path, format!("[[fault]]\n{fault}")).unwrap();
-        let faults = ["--fault", path.to_str().unwrap(), "--hit-rate", "0", "--deadline", "20ms"];
+        let faults = ["--fault", path.to_str().unwrap(), "--hit-rate", "0", "--timeout", "20ms"];
         let flags = ["--io-limit", "16k", "-o", "json"];
         let output = run(&[&["bench", IN_VIRTUAL_TIME][..], &ARRAY, &faults, &flags].concat());
         assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));

@@ -160,7 +160,7 @@ fn wrong_values_and_flags_that_are_no_axes_are_refused() {
 fn other_options_are_swept_by_what_they_say() {
     let device = "soft:size=16m,time=virtual,profile=optane";
     let fixed = ["bench", device, "--api", "host", "-o", "json"];
-    let axes = ["--axis", "size=64k,1m", "--axis", "io-limit=128k,256k", "--axis", "deadline=1s,2s"];
+    let axes = ["--axis", "size=64k,1m", "--axis", "io-limit=128k,256k", "--axis", "timeout=1s,2s"];
     let report = json(&[&fixed[..], &axes].concat());
     let of = |run: &Value| {
         let job = &run["job"];
@@ -170,7 +170,7 @@ fn other_options_are_swept_by_what_they_say() {
     let expected = [64u64 << 10, 1 << 20].into_iter().flat_map(|size| {
         [128u64 << 10, 256 << 10]
             .into_iter()
-            .flat_map(move |bytes| [1_000_000_000, 2_000_000_000].map(|deadline| [size, bytes, deadline]))
+            .flat_map(move |bytes| [1_000_000_000, 2_000_000_000].map(|timeout| [size, bytes, timeout]))
     });
     assert_eq!(found, expected.collect::<Vec<_>>());
     let report = json(&[&fixed[..], &["--axis", "runtime=1ms,4ms", "--axis", "retries=0,2"]].concat());

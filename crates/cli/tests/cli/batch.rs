@@ -83,7 +83,7 @@ fn what_is_lost_or_times_out_is_sent_again_or_counted() {
     for sharing in ["exclusive", "shared"] {
         let flags = ["bench", IN_VIRTUAL_TIME, "--api", "batch", "--sharing", sharing, "--fault", &plan];
         let flags =
-            [&flags[..], &["--bs", "512", "--io-limit", "1m", "--deadline", "20ms", "-o", "json"]].concat();
+            [&flags[..], &["--bs", "512", "--io-limit", "1m", "--timeout", "20ms", "-o", "json"]].concat();
         let report = json(&[&flags[..], &["--retries", "3"]].concat());
         assert_eq!((number(&report["errors"]), number(&report["ios"])), (0, 2048), "{report:#}");
         let recovery = &report["recovery"];
@@ -113,7 +113,7 @@ fn a_controller_that_dies_costs_one_batch_or_ends_the_run() {
         (&["--recover"], 1..=32, 2016..=2047),
         (&["--no-recover"], 1..=32, 168..=200),
     ] {
-        let output = run(&[&flags[..], &["--deadline", "20ms", "-o", "json"], more].concat());
+        let output = run(&[&flags[..], &["--timeout", "20ms", "-o", "json"], more].concat());
         let error = String::from_utf8(output.stderr).unwrap();
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(output.status.success(), number(&report["errors"]) == 0, "{more:?}: {error}");
@@ -130,7 +130,7 @@ fn a_loss_in_several_rounds_of_commands_is_one_loss() {
     let device = "soft:size=8m,mdts=4,profile=optane,time=virtual";
     let flags = ["bench", device, "--api", "batch", "--fault", &plan, "--bs", "160k", "--io-limit", "16m"];
     for more in [&["--recover"][..], &["--recover", "--retries", "2"], &["--no-recover"]] {
-        let output = run(&[&flags[..], &["--deadline", "20ms", "-o", "json"], more].concat());
+        let output = run(&[&flags[..], &["--timeout", "20ms", "-o", "json"], more].concat());
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(number(&report["runs"][0]["job"]["commands_per_io"]), 3, "{report:#}");
         assert_eq!(number(&report["recovery"]["queue_losses"]), 1, "{more:?}: {report:#}");

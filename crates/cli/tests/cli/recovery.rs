@@ -34,7 +34,7 @@ const LOSSES: &str = r#"
 fn flags<'a>(plan: &'a str, api: &'a str, sharing: &'a str) -> Vec<&'a str> {
     let mut flags =
         vec!["bench", DEVICE, "--rw", "randrw", "--bs", "512", "--io-limit", "6m", "--fault", plan];
-    flags.extend(["--deadline", "20ms", "--iodepth", "32", "--api", api, "--sharing", sharing]);
+    flags.extend(["--timeout", "20ms", "--iodepth", "32", "--api", api, "--sharing", sharing]);
     flags
 }
 

@@ -85,7 +85,8 @@ fn sizes_ranges_and_counts() {
         (&["--offset", "3"], &["--offset 3", "512"]),
         (&["--io-limit", "0"], &["--io-limit 0"]),
         (&["--runtime", "0"], &["--runtime 0"]),
-        (&["--deadline", "0"], &["--deadline 0"]),
+        (&["--timeout", "0"], &["--timeout 0"]),
+        (&["--deadline", "0"], &["--timeout 0"]),
         (&["--iodepth", "0"], &["--iodepth 0", "1"]),
         (&["--iodepth", "65536"], &["--iodepth 65536", "65535"]),
         (&["--iodepth", "4000000000000"], &["--iodepth"]),
@@ -132,8 +133,8 @@ fn help_and_version_are_no_errors() {
         ok(&["--help"]).contains("Exit codes: 0 ok, 1 failed, 2 usage, 3 refused for safety, 4 requirement")
     );
     assert!(ok(&["bench", "-h"]).contains("--iodepth"));
-    assert!(!ok(&["bench", "-h"]).contains("--deadline"), "the short help has the essential options only");
-    assert!(ok(&["bench", "--help"]).contains("--deadline"));
+    assert!(!ok(&["bench", "-h"]).contains("--timeout"), "the short help has the essential options only");
+    assert!(ok(&["bench", "--help"]).contains("--timeout"));
     assert!(ok(&["--version"]).starts_with("warpbell "));
     assert_eq!(run(&[]).status.code(), Some(2));
     assert_eq!(ok(&["help", "bench"]), ok(&["bench", "--help"]));

@@ -7,12 +7,12 @@ use warpbell_nvme::status::Status;
 
 use crate::{RetryPolicy, SpuriousCompletion};
 
-warpbell_hw::options! {
+warpbell_base::options! {
     /// How to drive an I/O queue.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct IoQueueOptions {
         /// How long a command may take before it is reported as timed out (up to an eighth later).
-        pub deadline: Duration,
+        pub timeout: Duration,
         /// Rings the submission doorbell by itself after so many pushed commands, at least 1.
         pub sq_batch: u32,
         /// Rings the completion doorbell after so many completions, at least 1. It is cut to a quarter of the
@@ -30,7 +30,7 @@ warpbell_hw::options! {
 impl Default for IoQueueOptions {
     fn default() -> Self {
         IoQueueOptions {
-            deadline: Duration::from_secs(10),
+            timeout: Duration::from_secs(10),
             sq_batch: 32,
             cq_batch: 32,
             flush: false,

@@ -16,7 +16,7 @@ use crate::{chain, open};
 fn queue(mock: &Arc<Mock>, entries: u32) -> (Controller, IoQueue) {
     let controller = open(mock).unwrap();
     let pair = controller.create_queue_pair(QueueSpec::new(entries)).unwrap();
-    let options = IoQueueOptions::new().deadline(Duration::from_secs(1));
+    let options = IoQueueOptions::new().timeout(Duration::from_secs(1));
     let queue = IoQueue::new(pair, options).unwrap();
     (controller, queue)
 }

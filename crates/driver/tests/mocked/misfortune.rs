@@ -50,7 +50,7 @@ fn queues_of_a_function_that_is_gone_are_dropped_without_waiting() {
     let mock = Mock::new(|_| {});
     let controller = open(&mock).unwrap();
     let pairs: Vec<_> = (0..3).map(|_| controller.create_queue_pair(QueueSpec::new(8)).unwrap()).collect();
-    let options = IoQueueOptions::new().deadline(Duration::from_millis(80));
+    let options = IoQueueOptions::new().timeout(Duration::from_millis(80));
     let mut queue = IoQueue::new(controller.create_queue_pair(QueueSpec::new(8)).unwrap(), options).unwrap();
     mock.behave(|b| b.script = Box::new(|_, _| Reply::Swallow));
     queue.submit(&command::flush(1)).unwrap();

@@ -104,9 +104,9 @@ fn a_retry_waits_as_long_as_the_controller_asks_for_and_the_time_allows() {
     assert!(mock.clock.now() - before < SECOND && count.load(Ordering::Relaxed) == 1);
 }
 
-fn io_queue(controller: &Controller, deadline: Duration, attempts: u32) -> IoQueue {
+fn io_queue(controller: &Controller, timeout: Duration, attempts: u32) -> IoQueue {
     let retry = controller.retry_policy(attempts);
-    let options = IoQueueOptions::new().deadline(deadline).retry(retry);
+    let options = IoQueueOptions::new().timeout(timeout).retry(retry);
     IoQueue::new(controller.create_queue_pair(QueueSpec::new(64)).unwrap(), options).unwrap()
 }
 
@@ -228,7 +228,7 @@ fn a_deadline_holds_for_all_tries_together() {
 
 #[test]
 fn a_policy_is_bounded_and_heeds_dnr_and_crd() {
-    let policy = RetryPolicy { attempts: 2, delays: [MS, 2 * MS, 3 * MS] };
+    let policy = RetryPolicy::new().attempts(2).delays([MS, 2 * MS, 3 * MS]);
     assert_eq!(policy.delay(INTERRUPTED, 0), Some(Duration::ZERO));
     assert_eq!(policy.delay(INTERRUPTED.with_crd(3), 1), Some(3 * MS));
     assert_eq!(policy.delay(INTERRUPTED, 2), None);

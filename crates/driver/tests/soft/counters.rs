@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use warpbell_driver::{IoQueue, Token};
 use warpbell_hw::Nsid;
 use warpbell_nvme::command;
-use warpbell_softctl::{CompletionOrder, SoftConfig, SoftDevice};
+use warpbell_softctl::{CompletionOrder, SoftDevice};
 
 use crate::fixture::*;
 
@@ -135,7 +135,7 @@ fn the_lazy_completion_doorbell_never_starves_the_queue() {
 fn held_back_completions_do_not_confuse_room() {
     // The controller holds back more commands than the ring has: it may only do so as long as it fetches.
     let order = CompletionOrder::Shuffled { window: 1 << 16 };
-    let config = SoftConfig { order, ..shuffled(5) };
+    let config = shuffled(5).order(order);
     on_both(&config, |device| {
         let controller = open(device);
         let mut queue = io_queue(&controller, 32);

@@ -7,7 +7,7 @@ use warpbell_hw::DmaBuffer;
 use warpbell_nvme::command::{self, Sqe};
 use warpbell_nvme::data::SglDescriptor;
 use warpbell_nvme::status::Status;
-use warpbell_softctl::{FaultPlan, SoftConfig, SoftDevice};
+use warpbell_softctl::{FaultPlan, SoftDevice};
 
 use crate::fixture::*;
 
@@ -115,7 +115,7 @@ fn ranges_past_the_end_have_their_status() {
 
 #[test]
 fn a_transfer_above_mdts_is_refused_by_the_controller() {
-    let device = SoftDevice::stepped(SoftConfig { mdts: 1, ..config() }).unwrap();
+    let device = SoftDevice::stepped(config().mdts(1)).unwrap();
     let mut fixture = Fixture::new(&device);
     assert_eq!(fixture.controller.max_transfer_bytes(), Some(8192));
     let sgl = SglDescriptor::data_block(fixture.memory.iova().0, 8192);
@@ -132,7 +132,7 @@ fn injected_failures_arrive_with_dnr() {
     let plan = FaultPlan::from_toml(
         "[[fault]]\nkind = \"fail\"\nstatus = \"Unrecovered Read Error\"\ndnr = true\nopcode = \"read\"\nlba = 7\n",
     );
-    on_both(&SoftConfig { faults: plan.unwrap(), ..config() }, |device| {
+    on_both(&config().faults(plan.unwrap()), |device| {
         let mut fixture = Fixture::new(device);
         let at = fixture.slot(0);
         let status = fixture.status(command::read(1, 7, 0).with_prp(at, 0));

@@ -12,13 +12,13 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A small controller with one memory namespace.
 pub fn config() -> SoftConfig {
-    SoftConfig { namespaces: vec![NamespaceConfig::memory(1 << 20, 512)], ..SoftConfig::default() }
+    SoftConfig::new().namespaces(vec![NamespaceConfig::memory(1 << 20, 512)])
 }
 
 /// The same with completions in random order.
 pub fn shuffled(seed: u64) -> SoftConfig {
     let order = CompletionOrder::Shuffled { window: 64 };
-    SoftConfig { order, seed, poison_fetched: true, ..config() }
+    config().order(order).seed(seed).poison_fetched(true)
 }
 
 /// Runs a test on both kinds of controller. Afterwards nothing may be left: no violation, no mapping.
@@ -27,7 +27,7 @@ pub fn on_both(config: &SoftConfig, test: impl Fn(&Arc<SoftDevice>)) {
     test(&stepped);
     assert_clean(&stepped);
     // Poisoning would race with a client that writes its next entry.
-    let config = SoftConfig { poison_fetched: false, ..config.clone() };
+    let config = config.clone().poison_fetched(false);
     let threaded = SoftDevice::threaded(config).unwrap();
     test(&threaded);
     assert_clean(&threaded);
@@ -48,7 +48,7 @@ pub fn open_with(device: &Arc<SoftDevice>, queues: u16) -> Controller {
 
 pub fn io_queue(controller: &Controller, entries: u32) -> IoQueue {
     let pair = controller.create_queue_pair(QueueSpec::new(entries)).unwrap();
-    IoQueue::new(pair, IoQueueOptions::new().deadline(PATIENCE)).unwrap()
+    IoQueue::new(pair, IoQueueOptions::new().timeout(PATIENCE)).unwrap()
 }
 
 pub fn buffer(device: &Arc<SoftDevice>, bytes: usize) -> DmaBuffer {

@@ -9,14 +9,14 @@ use warpbell_driver::{
 };
 use warpbell_hw::{Device, Nsid, ResetKind};
 use warpbell_nvme::command;
-use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector, SoftConfig, SoftDevice};
+use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector, SoftDevice};
 
 use crate::fixture::*;
 use crate::wired::Wired;
 
-fn by_interrupt_within(controller: &Controller, entries: u32, deadline: Duration) -> IoQueue {
+fn by_interrupt_within(controller: &Controller, entries: u32, timeout: Duration) -> IoQueue {
     let spec = QueueSpec::new(entries).notification(Notification::Interrupt);
-    let options = IoQueueOptions::new().deadline(deadline);
+    let options = IoQueueOptions::new().timeout(timeout);
     IoQueue::new(controller.create_queue_pair(spec).unwrap(), options).unwrap()
 }
 
@@ -137,8 +137,8 @@ fn threads_that_share_a_vector_with_each_other_and_with_admin_miss_nothing() {
 #[test]
 fn a_completion_whose_interrupt_got_lost_is_found_all_the_same() {
     let slow = FaultAction::Delay { by: Duration::from_millis(30) };
-    let faults = FaultPlan { seed: 0, faults: vec![Fault { action: slow, selector: Selector::default() }] };
-    let soft = SoftDevice::threaded(SoftConfig { faults, ..config() }).unwrap();
+    let faults = FaultPlan::new().seed(0).faults(vec![Fault::new(slow, Selector::default())]);
+    let soft = SoftDevice::threaded(config().faults(faults)).unwrap();
     let device = Arc::new(Wired { soft: soft.clone(), vectors: 2, cut: true });
     let controller = Controller::open(device, ControllerOptions::default()).unwrap();
     let mut queue = by_interrupt(&controller, 8);
@@ -155,9 +155,9 @@ fn a_completion_whose_interrupt_got_lost_is_found_all_the_same() {
 
 #[test]
 fn a_wait_for_what_never_comes_ends_in_time() {
-    let fault = Fault { action: FaultAction::Drop, selector: Selector::default() };
-    let faults = FaultPlan { seed: 0, faults: vec![fault] };
-    let device = SoftDevice::threaded(SoftConfig { faults, ..config() }).unwrap();
+    let fault = Fault::new(FaultAction::Drop, Selector::default());
+    let faults = FaultPlan::new().seed(0).faults(vec![fault]);
+    let device = SoftDevice::threaded(config().faults(faults)).unwrap();
     let controller = open(&device);
     let mut queue = by_interrupt_within(&controller, 8, Duration::from_millis(200));
     queue.submit(&command::flush(1)).unwrap();
@@ -190,9 +190,9 @@ fn waits_on_a_removed_function_end_and_nothing_hangs_afterwards() {
 
 #[test]
 fn a_controller_that_resets_itself_is_noticed_before_the_admin_timeout() {
-    let fault = Fault { action: FaultAction::Reset, selector: Selector::default() };
-    let faults = FaultPlan { seed: 0, faults: vec![fault] };
-    let device = SoftDevice::threaded(SoftConfig { faults, ..config() }).unwrap();
+    let fault = Fault::new(FaultAction::Reset, Selector::default());
+    let faults = FaultPlan::new().seed(0).faults(vec![fault]);
+    let device = SoftDevice::threaded(config().faults(faults)).unwrap();
     let options = ControllerOptions::new().admin_timeout(Duration::from_secs(1000));
     let controller = Controller::open(device.clone(), options).unwrap();
     controller.check_health().unwrap();

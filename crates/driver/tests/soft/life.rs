@@ -11,7 +11,7 @@ use warpbell_nvme::feature::{Arbitration, FeatureId, FeatureSelect, TemperatureT
 use warpbell_nvme::log::LogPageId;
 use warpbell_nvme::opcode::AdminOpcode;
 use warpbell_nvme::register::{Cc, offset};
-use warpbell_softctl::{NamespaceConfig, SoftConfig, SoftDevice};
+use warpbell_softctl::{NamespaceConfig, SoftDevice};
 
 use crate::fixture::*;
 
@@ -19,7 +19,7 @@ use crate::fixture::*;
 fn open_identifies_and_shutdown_leaves_nothing() {
     let namespaces =
         vec![NamespaceConfig::memory(1 << 20, 512), NamespaceConfig::memory((1 << 20) + 1, 4096)];
-    let config = SoftConfig { namespaces, serial: "SN 1".to_owned(), ..config() };
+    let config = config().namespaces(namespaces).serial("SN 1".to_owned());
     on_both(&config, |device| {
         let controller = open(device);
         assert_eq!(controller.identify().serial(), "SN 1");
@@ -88,7 +88,7 @@ fn reset_loses_queues_and_nothing_else() {
 #[test]
 fn queues_that_kernels_hold_over_a_reset_keep_their_names_to_themselves() {
     for method in [ResetMethod::Controller, ResetMethod::Function, ResetMethod::Subsystem] {
-        on_both(&SoftConfig { grant: Some(4), ..config() }, |device| {
+        on_both(&config().grant(Some(4)), |device| {
             let controller = open_with(device, 4);
             let held: Vec<_> =
                 (0..3).map(|_| controller.create_queue_pair(QueueSpec::new(8)).unwrap()).collect();

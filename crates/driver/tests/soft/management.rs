@@ -6,7 +6,7 @@ use warpbell_driver::{Controller, NamespaceSpec};
 use warpbell_hw::{Device, Lba, Nsid};
 use warpbell_nvme::command::{CommitAction, SanitizeAction, SanitizeCdw10, SecureErase};
 use warpbell_nvme::status::Status;
-use warpbell_softctl::{NamespaceConfig, SoftConfig};
+use warpbell_softctl::NamespaceConfig;
 
 use crate::fixture::*;
 
@@ -20,7 +20,7 @@ fn sizes(controller: &Controller) -> Vec<(u32, u64, u32)> {
 
 #[test]
 fn namespaces_come_and_go() {
-    on_both(&SoftConfig { capacity: 1 << 20, ..config() }, |device| {
+    on_both(&config().capacity(1 << 20), |device| {
         let controller = open(device);
         let spec = NamespaceSpec::new(16).format_index(1);
         let nsid = controller.create_namespace(spec).unwrap();
@@ -43,7 +43,7 @@ fn namespaces_come_and_go() {
 #[test]
 fn a_namespace_is_formatted_and_the_subsystem_sanitized() {
     let namespaces = vec![NamespaceConfig::memory(1 << 20, 512), NamespaceConfig::memory(1 << 20, 512)];
-    on_both(&SoftConfig { namespaces, ..config() }, |device| {
+    on_both(&config().namespaces(namespaces), |device| {
         let controller = open(device);
         for nsid in [1, 2] {
             device.poke(Nsid(nsid), Lba(8), &[7; 512]).unwrap();

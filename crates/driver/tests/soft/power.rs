@@ -90,7 +90,7 @@ fn shutdowns_are_told_and_take_their_time() {
 
 #[test]
 fn a_shutdown_that_takes_too_long_is_an_error_in_time() {
-    let device = SoftDevice::stepped(SoftConfig { shutdown_time: 5000 * MS, ..config() }).unwrap();
+    let device = SoftDevice::stepped(config().shutdown_time(5000 * MS)).unwrap();
     let controller = open(&device);
     let start = device.clock().now();
     let error = controller.shut_down(Shutdown::Normal, Some(100 * MS)).unwrap_err();

@@ -5,14 +5,13 @@ use std::time::Duration;
 use warpbell_driver::{IoQueue, IoQueueOptions, QueueSpec, RingMemory};
 use warpbell_hw::Qid;
 use warpbell_nvme::command;
-use warpbell_softctl::SoftConfig;
 
 use crate::fixture::*;
 
 #[test]
 fn seven_of_sixty_four_and_sixty_four_of_four() {
     for (grant, asked, usable) in [(7, 64, 7), (64, 4, 4), (1, 1, 1)] {
-        on_both(&SoftConfig { grant: Some(grant), ..config() }, |device| {
+        on_both(&config().grant(Some(grant)), |device| {
             let controller = open_with(device, asked);
             assert_eq!(controller.granted_queues(), usable);
             assert_eq!(controller.grant().submission, u32::from(grant));
@@ -60,7 +59,7 @@ fn every_size_that_is_allowed_works() {
 
 #[test]
 fn a_smaller_limit_is_the_limit() {
-    on_both(&SoftConfig { max_entries: 256, ..config() }, |device| {
+    on_both(&config().max_entries(256), |device| {
         let controller = open(device);
         assert_eq!(controller.max_entries(), 256);
         let error = controller.create_queue_pair(QueueSpec::new(512)).unwrap_err().to_string();
@@ -106,7 +105,7 @@ fn a_dropped_queue_is_deleted_before_its_memory_is_unmapped() {
 #[test]
 fn a_stride_moves_the_doorbells() {
     for stride in 0..=4 {
-        on_both(&SoftConfig { stride, ..config() }, |device| {
+        on_both(&config().stride(stride), |device| {
             let controller = open(device);
             let mut queue = io_queue(&controller, 8);
             assert!(queue.execute(&command::flush(1)).unwrap().is_ok());
@@ -149,7 +148,7 @@ fn a_queue_of_before_a_reset_says_so_and_its_rings_serve_the_next() {
                 .create_queue_pair(QueueSpec::new(4).sq_memory(sq_memory).cq_memory(cq_memory))
                 .unwrap();
             assert_eq!(pair.sq_iova(), sq.iova());
-            let options = IoQueueOptions::new().deadline(Duration::from_millis(50));
+            let options = IoQueueOptions::new().timeout(Duration::from_millis(50));
             IoQueue::new(pair, options).unwrap()
         };
         let mut old = make();

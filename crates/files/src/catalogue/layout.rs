@@ -31,6 +31,25 @@ pub struct Header {
     pub total: u64,
 }
 
+/// Which number of a header is outside its limits.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum HeaderError {
+    #[error(
+        "alignment {bytes} bytes: expected {} to {}, a multiple of {least}",
+        UNIT_BYTES.start(),
+        UNIT_BYTES.end()
+    )]
+    Unit { bytes: u64, least: u64 },
+    #[error(
+        "area of {bytes} bytes: expected {} to {}, a multiple of {least}",
+        AREA_BYTES.start(),
+        AREA_BYTES.end()
+    )]
+    Area { bytes: u64, least: u64 },
+    #[error("{bytes} bytes: a catalogue with room for a file takes more")]
+    Total { bytes: u64 },
+}
+
 impl Header {
     /// Whether a header of ours begins the source, whatever is wrong with it.
     pub fn is_on(source: &dyn Source) -> Result<bool, Error> {
@@ -70,7 +89,7 @@ impl Header {
             area_bytes: le64(&bytes, 40),
             total: le64(&bytes, 48),
         };
-        header.check(source.block_size().into()).map_err(damaged)?;
+        header.check(source.block_size().into()).map_err(|error| damaged(error.to_string()))?;
         if header.total > source.bytes() {
             let reason = format!("it was made for {} bytes, and there are {}", header.total, source.bytes());
             return Err(damaged(reason));
@@ -79,21 +98,17 @@ impl Header {
     }
 
     /// What the numbers must be like, with logical blocks of `block` bytes.
-    pub fn check(&self, block: u64) -> Result<(), String> {
+    pub(super) fn check(&self, block: u64) -> Result<(), HeaderError> {
         let least = block.max(4096);
         if !UNIT_BYTES.contains(&self.unit) || !self.unit.is_multiple_of(least) {
-            let (low, high) = UNIT_BYTES.into_inner();
-            let limit = format!("expected {low} to {high}, a multiple of {least}");
-            return Err(format!("alignment {} bytes: {limit}", self.unit));
+            return Err(HeaderError::Unit { bytes: self.unit, least });
         }
         if !AREA_BYTES.contains(&self.area_bytes) || !self.area_bytes.is_multiple_of(least) {
-            let (low, high) = AREA_BYTES.into_inner();
-            let limit = format!("expected {low} to {high}, a multiple of {least}");
-            return Err(format!("area of {} bytes: {limit}", self.area_bytes));
+            return Err(HeaderError::Area { bytes: self.area_bytes, least });
         }
         let (start, end) = self.data();
         if start >= end {
-            return Err(format!("{} bytes: a catalogue with room for a file takes more", self.total));
+            return Err(HeaderError::Total { bytes: self.total });
         }
         Ok(())
     }

@@ -107,7 +107,7 @@ impl Catalogue {
     /// The name is none, or is a folder of one of the files, or has one of them as its folder.
     pub fn check_name(&self, name: &str) -> Result<(), Error> {
         let refused = |limit: String| Error::Argument { object: "name", value: name.to_owned(), limit };
-        check_name(name).map_err(refused)?;
+        check_name(name).map_err(|error| refused(error.to_string()))?;
         match conflict(&self.files, name) {
             Some(other) => Err(refused(both(other))),
             None => Ok(()),

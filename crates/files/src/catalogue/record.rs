@@ -51,19 +51,50 @@ pub struct File {
 /// The files by name.
 pub type Files = BTreeMap<String, File>;
 
-/// Why `name` is no name of a file.
-pub(crate) fn check_name(name: &str) -> Result<(), String> {
+/// Why a name is none of a file.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NameError {
+    #[error("a name has 1 to {NAME_MAX} bytes")]
+    Length,
+    #[error("a name has at most {PARTS_MAX} parts between slashes")]
+    Parts,
+    #[error(
+        "part {part:?} of a name: a part has 1 to {PART_MAX} bytes other than NUL, and neither `.` nor `..`"
+    )]
+    Part { part: String },
+}
+
+/// What is wrong with a record.
+#[derive(Debug, thiserror::Error)]
+enum RecordError {
+    #[error("the records end inside of it")]
+    Cut,
+    #[error("{bytes} bytes of origin: at most {ORIGIN_MAX}")]
+    Origin { bytes: usize },
+    #[error(transparent)]
+    Text(#[from] std::string::FromUtf8Error),
+    #[error(transparent)]
+    Name(#[from] NameError),
+    #[error("{name} is not behind the name before it")]
+    Order { name: String },
+    #[error("extent of {} bytes at byte {}: space is bytes {start} to {end}, in units of {unit}", run.bytes, run.at)]
+    Run { run: Run, start: u64, end: u64, unit: u64 },
+    #[error("{size} bytes in extents of {held}")]
+    Size { size: u64, held: u64 },
+}
+
+/// Whether `name` is one of a file.
+pub(crate) fn check_name(name: &str) -> Result<(), NameError> {
     let parts = name.split('/');
     if name.is_empty() || name.len() > NAME_MAX {
-        return Err(format!("a name has 1 to {NAME_MAX} bytes"));
+        return Err(NameError::Length);
     }
     if parts.clone().count() > PARTS_MAX {
-        return Err(format!("a name has at most {PARTS_MAX} parts between slashes"));
+        return Err(NameError::Parts);
     }
     for part in parts {
         if part.is_empty() || part.len() > PART_MAX || [".", ".."].contains(&part) || part.contains('\0') {
-            let limit = format!("1 to {PART_MAX} bytes other than NUL, and neither `.` nor `..`");
-            return Err(format!("part {part:?} of a name: a part has {limit}"));
+            return Err(NameError::Part { part: part.to_owned() });
         }
     }
     Ok(())
@@ -117,12 +148,15 @@ pub fn decode(header: &Header, count: u64, bytes: &[u8]) -> Result<Files, Error>
     let mut files: Vec<(String, File)> = Vec::new();
     let mut rest = bytes;
     for index in 0..count {
-        let damaged = |reason: String| Error::damaged(format!("record {index} of the catalogue"), reason);
+        let damaged = |error: RecordError| {
+            Error::damaged(format!("record {index} of the catalogue"), error.to_string())
+        };
         let (name, file, later) = record(rest).map_err(damaged)?;
-        check_name(&name).map_err(damaged)?;
-        check_runs(header, &file).map_err(|reason| Error::damaged(format!("catalogue: {name}"), reason))?;
+        check_name(&name).map_err(|error| damaged(error.into()))?;
+        check_runs(header, &file)
+            .map_err(|error| Error::damaged(format!("catalogue: {name}"), error.to_string()))?;
         if files.last().is_some_and(|(last, _)| *last >= name) {
-            return Err(damaged(format!("{name} is not behind the name before it")));
+            return Err(damaged(RecordError::Order { name }));
         }
         files.push((name, file));
         rest = later;
@@ -136,39 +170,37 @@ pub fn decode(header: &Header, count: u64, bytes: &[u8]) -> Result<Files, Error>
     Ok(files)
 }
 
-fn record(bytes: &[u8]) -> Result<(String, File, &[u8]), String> {
-    let ends = || "the records end inside of it".to_owned();
+fn record(bytes: &[u8]) -> Result<(String, File, &[u8]), RecordError> {
     if bytes.len() < FIXED {
-        return Err(ends());
+        return Err(RecordError::Cut);
     }
     let (size, crc, runs) = (le64(bytes, 0), le32(bytes, 8), le32(bytes, 12) as usize);
     let (name, origin) = (usize::from(le16(bytes, 16)), usize::from(le16(bytes, 18)));
     if origin > ORIGIN_MAX {
-        return Err(format!("{origin} bytes of origin: at most {ORIGIN_MAX}"));
+        return Err(RecordError::Origin { bytes: origin });
     }
-    let (text, rest) = bytes[FIXED..].split_at_checked(name + origin).ok_or_else(ends)?;
-    let (extents, rest) = rest.split_at_checked(runs.saturating_mul(EXTENT)).ok_or_else(ends)?;
-    let utf8 = |text: &[u8]| String::from_utf8(text.to_vec()).map_err(|error| error.to_string());
+    let (text, rest) = bytes[FIXED..].split_at_checked(name + origin).ok_or(RecordError::Cut)?;
+    let (extents, rest) = rest.split_at_checked(runs.saturating_mul(EXTENT)).ok_or(RecordError::Cut)?;
+    let utf8 = |text: &[u8]| String::from_utf8(text.to_vec());
     let run = |bytes: &[u8]| Run { at: le64(bytes, 0), bytes: le64(bytes, 8) };
     let runs = extents.chunks_exact(EXTENT).map(run).collect();
     Ok((utf8(&text[..name])?, File { size, crc, origin: utf8(&text[name..])?, runs }, rest))
 }
 
-fn check_runs(header: &Header, file: &File) -> Result<(), String> {
+fn check_runs(header: &Header, file: &File) -> Result<(), RecordError> {
     let (start, end) = header.data();
     let mut held: u64 = 0;
-    for Run { at, bytes } in &file.runs {
+    for run @ Run { at, bytes } in &file.runs {
         let whole = at.is_multiple_of(header.unit) && bytes.is_multiple_of(header.unit) && *bytes > 0;
         let within = *at >= start && at.checked_add(*bytes).is_some_and(|it| it <= end);
         if !whole || !within {
-            let space = format!("bytes {start} to {end}, in units of {}", header.unit);
-            return Err(format!("extent of {bytes} bytes at byte {at}: space is {space}"));
+            return Err(RecordError::Run { run: *run, start, end, unit: header.unit });
         }
         // Extents of one file may repeat each other here; that they do not is checked over all files.
         held = held.saturating_add(*bytes);
     }
     if file.size.checked_next_multiple_of(header.unit) != Some(held) {
-        return Err(format!("{} bytes in extents of {held}", file.size));
+        return Err(RecordError::Size { size: file.size, held });
     }
     Ok(())
 }

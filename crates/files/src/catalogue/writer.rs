@@ -12,15 +12,17 @@ use crate::{Error, OpenOptions, Store};
 /// Bytes that one write has at most. Small files that lie side by side are written together.
 const GATHER: usize = 1 << 20;
 
-/// How a catalogue is made.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct FormatOptions {
-    /// Overwrite what else is on the SSD.
-    pub force: bool,
-    /// The unit of space, for files that must begin at stripes; `None`: 4096 bytes, or the block size if it is larger.
-    pub unit: Option<u64>,
-    /// Bytes of each of the two areas; `None`: a sixty-fourth of the SSD, 64 MiB at most.
-    pub area_bytes: Option<u64>,
+warpbell_base::options! {
+    /// How a catalogue is made.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub struct FormatOptions {
+        /// Overwrite what else is on the SSD.
+        pub force: bool,
+        /// The unit of space, for files that must begin at stripes; `None`: 4096 bytes, or the block size if it is larger.
+        pub unit: Option<u64>,
+        /// Bytes of each of the two areas; `None`: a sixty-fourth of the SSD, 64 MiB at most.
+        pub area_bytes: Option<u64>,
+    }
 }
 
 /// A catalogue that is changed. What was not committed was never there.
@@ -311,7 +313,7 @@ fn new_header(store: &dyn Store, options: &FormatOptions) -> Result<Header, Erro
     };
     let value = format!("of {total} bytes");
     let refused = |limit| Error::Argument { object: "catalogue", value, limit };
-    header.check(store.block_size().into()).map_err(refused)?;
+    header.check(store.block_size().into()).map_err(|error| refused(error.to_string()))?;
     Ok(header)
 }
 

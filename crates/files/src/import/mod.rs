@@ -41,15 +41,17 @@ enum Place {
     Object(object::Object),
 }
 
-/// How files come in.
-#[derive(Clone, Debug)]
-pub struct ImportOptions {
-    /// A commit follows so many files, or so many bytes, whichever comes first.
-    pub batch_files: u64,
-    /// The bytes.
-    pub batch_bytes: u64,
-    /// Compare objects with their ETag, where that is an MD5 of their bytes or of their parts.
-    pub check_etag: bool,
+warpbell_base::options! {
+    /// How files come in.
+    #[derive(Clone, Debug)]
+    pub struct ImportOptions {
+        /// A commit follows so many files, or so many bytes, whichever comes first.
+        pub batch_files: u64,
+        /// The bytes.
+        pub batch_bytes: u64,
+        /// Compare objects with their ETag, where that is an MD5 of their bytes or of their parts.
+        pub check_etag: bool,
+    }
 }
 
 impl Default for ImportOptions {
@@ -103,7 +105,7 @@ pub fn plan(sources: &[String], folder: &str, stop: &AtomicBool) -> Result<Optio
                 item.name = format!("{folder}/{}", item.name);
             }
             let refused = |limit| Error::Argument { object: "name", value: item.name.clone(), limit };
-            check_name(&item.name).map_err(refused)?;
+            check_name(&item.name).map_err(|error| refused(error.to_string()))?;
             if all.contains_key(&item.name) {
                 return Err(refused("two of the sources have a file of this name".to_owned()));
             }

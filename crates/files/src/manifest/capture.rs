@@ -7,19 +7,28 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Advice, AtFlags, OFlags, SeekFrom, StatxAttributes, StatxFlags};
 use rustix::io::Errno;
 
-use super::extents::{Limits, ask, placed};
+use super::extents::{ExtentError, Limits, ask, placed};
 use super::place::{Mount, Place};
 use super::stamp::{Stamp, Superblock};
 use super::{CapturedFile, Checksum, Link, Manifest, Refused, SCHEMA, Sum};
 use crate::{Error, Image};
 
-/// How files are captured.
-#[derive(Clone, Copy, Debug)]
-pub struct CaptureOptions {
-    /// The checksum of each file; any but none reads them all.
-    pub checksum: Checksum,
-    /// Leave out what cannot be captured, and list it. Otherwise the first of it ends the capture.
-    pub skip_refused: bool,
+warpbell_base::options! {
+    /// How files are captured.
+    #[derive(Clone, Copy, Debug)]
+    pub struct CaptureOptions {
+        /// The checksum of each file; any but none reads them all.
+        pub checksum: Checksum,
+        /// Leave out what cannot be captured, and list it. Otherwise the first of it ends the capture.
+        pub skip_refused: bool,
+    } no new
+}
+
+impl CaptureOptions {
+    /// With these checksums; what is refused ends the capture.
+    pub fn new(checksum: Checksum) -> CaptureOptions {
+        CaptureOptions { checksum, skip_refused: false }
+    }
 }
 
 /// How far a capture got.
@@ -156,7 +165,7 @@ impl<'a> Capture<'a> {
         self.step(1, 0)?;
         match captured {
             Ok(file) => self.files.push((path.to_owned(), file)),
-            Err(reason) => self.refuse(path, reason)?,
+            Err(reason) => self.refuse(path, reason.to_string())?,
         }
         Ok(())
     }
@@ -199,7 +208,7 @@ impl<'a> Capture<'a> {
     }
 
     /// One file, or why it cannot be captured.
-    fn captured(&mut self, path: &Path, inside: String) -> Result<Result<CapturedFile, String>, Error> {
+    fn captured(&mut self, path: &Path, inside: String) -> Result<Result<CapturedFile, Uncapturable>, Error> {
         let file = open(path)?;
         let meta = |file: &File| file.metadata().map_err(failed("reading the inode of", path));
         let before = meta(&file)?;
@@ -209,14 +218,14 @@ impl<'a> Capture<'a> {
         let checksum = self.sum(&file, before.len(), path)?;
         let told = match ask(&file) {
             Ok(told) => told,
-            Err(error) => return Ok(Err(format!("the kernel does not say where it lies (FIEMAP): {error}"))),
+            Err(error) => return Ok(Err(Uncapturable::Unmapped(error))),
         };
         if let Some(reason) = changed(&before, &meta(&file)?) {
             return Ok(Err(reason));
         }
         let (start, bytes) = self.place.span();
         let limits = Limits { size: before.len(), start, bytes, block_size: self.place.device.block_size };
-        Ok(placed(&told, limits).map(|placed| CapturedFile {
+        Ok(placed(&told, limits).map_err(Uncapturable::Extent).map(|placed| CapturedFile {
             path: inside,
             size: before.len(),
             inode: before.ino(),
@@ -326,20 +335,33 @@ fn open(path: &Path) -> Result<File, Error> {
 }
 
 /// Why a file's bytes on the disk are not its own.
-fn hidden(file: &File, path: &Path) -> Result<Option<String>, Error> {
-    let statx = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS);
-    let has = statx.map_err(|error| failed("reading the inode of", path)(error.into()))?.stx_attributes;
-    Ok([(StatxAttributes::ENCRYPTED, "it is encrypted"), (StatxAttributes::COMPRESSED, "it is compressed")]
-        .iter()
-        .find(|(attribute, _)| has.contains(*attribute))
-        .map(|(_, reason)| (*reason).to_owned()))
+/// Why one file cannot be captured.
+#[derive(Debug, thiserror::Error)]
+enum Uncapturable {
+    #[error("it is {0}")]
+    Encoded(&'static str),
+    #[error("the kernel does not say where it lies (FIEMAP): {0}")]
+    Unmapped(std::io::Error),
+    #[error("it was written while it was captured: size {was} → {is}")]
+    Changed { was: u64, is: u64 },
+    #[error("{0}")]
+    Extent(ExtentError),
 }
 
-fn changed(before: &Metadata, after: &Metadata) -> Option<String> {
+fn hidden(file: &File, path: &Path) -> Result<Option<Uncapturable>, Error> {
+    let statx = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS);
+    let has = statx.map_err(|error| failed("reading the inode of", path)(error.into()))?.stx_attributes;
+    Ok([(StatxAttributes::ENCRYPTED, "encrypted"), (StatxAttributes::COMPRESSED, "compressed")]
+        .iter()
+        .find(|(attribute, _)| has.contains(*attribute))
+        .map(|(_, how)| Uncapturable::Encoded(how)))
+}
+
+fn changed(before: &Metadata, after: &Metadata) -> Option<Uncapturable> {
     let of = |meta: &Metadata| (meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec());
     let (was, is) = (before.len(), after.len());
     let same = was == is && of(before) == of(after);
-    (!same).then(|| format!("it was written while it was captured: size {was} → {is}"))
+    (!same).then_some(Uncapturable::Changed { was, is })
 }
 
 fn failed(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {

@@ -1,4 +1,4 @@
-//! Extents as the kernel tells them (FIEMAP), and which of them can be read without it.
+//! Extents as the kernel reports them (FIEMAP), and which of them can be read without it.
 
 use std::fs::File;
 
@@ -6,9 +6,9 @@ use fiemap::{Fiemap, FiemapExtentFlags as Flags, FiemapFlags};
 
 use crate::Extent;
 
-/// An extent as the kernel tells it.
-#[derive(Clone, Copy, Debug)]
-pub struct Told {
+/// An extent as the kernel reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reported {
     /// Offset in the file.
     pub logical: u64,
     /// Byte of the file system's device.
@@ -17,6 +17,40 @@ pub struct Told {
     pub length: u64,
     /// `FIEMAP_EXTENT_*`.
     pub flags: u32,
+}
+
+/// Why a file cannot be read without the kernel.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ExtentError {
+    /// Flags that may say anything.
+    #[error("an extent has flags {flags:#x}, which this version does not know")]
+    Flags {
+        /// `FIEMAP_EXTENT_*`.
+        flags: u32,
+    },
+    /// Data that the kernel alone can read.
+    #[error("{0}")]
+    Unreadable(&'static str),
+    /// An extent that is no whole number of blocks.
+    #[error("{} is not in whole blocks of {block} bytes", named(.extent))]
+    Unaligned {
+        /// As the kernel reports it.
+        extent: Reported,
+        /// Bytes of a block.
+        block: u64,
+    },
+    /// An extent that ends behind its device.
+    #[error("{} ends behind the device, which has {bytes} bytes", named(.extent))]
+    BehindDevice {
+        /// As the kernel reports it.
+        extent: Reported,
+        /// Bytes of the device.
+        bytes: u64,
+    },
+}
+
+fn named(extent: &Reported) -> String {
+    format!("its extent of {} bytes at byte {} of the device", extent.length, extent.physical)
 }
 
 /// Where a file lies.
@@ -42,11 +76,11 @@ pub struct Limits {
 }
 
 /// Asks the kernel for a file's extents, after it has written what it has in memory.
-pub fn ask(file: &File) -> std::io::Result<Vec<Told>> {
+pub fn ask(file: &File) -> std::io::Result<Vec<Reported>> {
     Fiemap::with_flags(file, FiemapFlags::SYNC)
         .map(|extent| {
             let extent = extent?;
-            Ok(Told {
+            Ok(Reported {
                 logical: extent.fe_logical,
                 physical: extent.fe_physical,
                 length: extent.fe_length,
@@ -71,14 +105,12 @@ const REFUSED: [(Flags, &str); 7] = [
 ///
 /// # Errors
 /// Why the file cannot be read without the kernel.
-pub fn placed(told: &[Told], limits: Limits) -> Result<Placed, String> {
+pub fn placed(told: &[Reported], limits: Limits) -> Result<Placed, ExtentError> {
     let mut placed = Placed { extents: Vec::new(), shared: false };
     for one in told {
-        let flags = Flags::from_bits(one.flags).ok_or_else(|| {
-            format!("an extent has flags {:#x}, which this version does not know", one.flags)
-        })?;
+        let flags = Flags::from_bits(one.flags).ok_or(ExtentError::Flags { flags: one.flags })?;
         if let Some((_, reason)) = REFUSED.iter().find(|(flag, _)| flags.contains(*flag)) {
-            return Err((*reason).to_owned());
+            return Err(ExtentError::Unreadable(reason));
         }
         if flags.contains(Flags::UNWRITTEN) || one.logical >= limits.size {
             continue;
@@ -89,14 +121,13 @@ pub fn placed(told: &[Told], limits: Limits) -> Result<Placed, String> {
     Ok(placed)
 }
 
-fn within(one: &Told, limits: Limits) -> Result<Extent, String> {
+fn within(one: &Reported, limits: Limits) -> Result<Extent, ExtentError> {
     let block = u64::from(limits.block_size);
-    let named = || format!("its extent of {} bytes at byte {} of the device", one.length, one.physical);
     if [one.logical, one.physical, one.length].iter().any(|value| !value.is_multiple_of(block)) {
-        return Err(format!("{} is not in whole blocks of {block} bytes", named()));
+        return Err(ExtentError::Unaligned { extent: *one, block });
     }
     if one.physical.checked_add(one.length).is_none_or(|end| end > limits.bytes) {
-        return Err(format!("{} ends behind the device, which has {} bytes", named(), limits.bytes));
+        return Err(ExtentError::BehindDevice { extent: *one, bytes: limits.bytes });
     }
     Ok(Extent { offset: one.logical, at: limits.start + one.physical, bytes: one.length })
 }
@@ -107,8 +138,8 @@ mod tests {
 
     const LIMITS: Limits = Limits { size: 10_000, start: 1 << 20, bytes: 1 << 20, block_size: 512 };
 
-    fn told(logical: u64, physical: u64, length: u64, flags: Flags) -> Told {
-        Told { logical, physical, length, flags: flags.bits() }
+    fn told(logical: u64, physical: u64, length: u64, flags: Flags) -> Reported {
+        Reported { logical, physical, length, flags: flags.bits() }
     }
 
     #[test]
@@ -127,7 +158,7 @@ mod tests {
     #[test]
     fn each_extent_that_the_kernel_alone_can_read_is_refused_by_name() {
         let refused = |flags, word: &str| {
-            let reason = placed(&[told(0, 0, 512, flags)], LIMITS).unwrap_err();
+            let reason = placed(&[told(0, 0, 512, flags)], LIMITS).unwrap_err().to_string();
             assert!(reason.contains(word), "{flags:?}: {reason}");
         };
         // The kernel sets the general flag beside the special one.
@@ -144,11 +175,12 @@ mod tests {
     #[test]
     fn extents_lie_in_whole_blocks_of_the_device() {
         for (logical, physical, length) in [(100, 0, 512), (0, 100, 512), (0, 0, 100)] {
-            let reason = placed(&[told(logical, physical, length, Flags::empty())], LIMITS).unwrap_err();
+            let reason =
+                placed(&[told(logical, physical, length, Flags::empty())], LIMITS).unwrap_err().to_string();
             assert!(reason.ends_with("is not in whole blocks of 512 bytes"), "{reason}");
         }
         for physical in [1 << 20, u64::MAX - 511] {
-            let reason = placed(&[told(0, physical, 512, Flags::empty())], LIMITS).unwrap_err();
+            let reason = placed(&[told(0, physical, 512, Flags::empty())], LIMITS).unwrap_err().to_string();
             assert!(reason.ends_with("ends behind the device, which has 1048576 bytes"), "{reason}");
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use warpbell_base::SplitMix64;
 use warpbell_files::catalogue::{FormatOptions, Writer};
 use warpbell_files::{Catalogue, OpenOptions};
 
@@ -85,15 +86,8 @@ fn play(disk: &Disk, steps: &[Step]) -> Vec<(usize, usize, State)> {
 
 /// What is on the disk if the power is cut after `cut` events: blocks written since the last flush are kept by chance.
 fn torn(events: &[Event], cut: usize, seed: u64) -> Vec<u8> {
-    let mut random = seed;
-    let mut kept = move || {
-        // SplitMix64.
-        random = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) & 1 == 1
-    };
+    let mut random = SplitMix64::from_state(seed);
+    let mut kept = move || random.next_u64() & 1 == 1;
     let events = &events[..cut];
     let durable = events.iter().rposition(|event| matches!(event, Event::Flush)).unwrap_or(0);
     let mut bytes = vec![0; BYTES];

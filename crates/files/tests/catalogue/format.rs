@@ -36,7 +36,7 @@ fn other_data_is_overwritten_only_on_request() {
         let error = Writer::format(&disk, &FormatOptions::default()).err().unwrap().to_string();
         assert!(error.contains(name) && error.contains("--format"), "{name}: {error}");
         assert!(disk.events.borrow().is_empty() && *disk.bytes.borrow() == before, "{name}");
-        let options = FormatOptions { force: true, ..FormatOptions::default() };
+        let options = FormatOptions::new().force(true);
         add(&mut Writer::format(&disk, &options).unwrap(), "a", b"b");
         assert_eq!(open(&disk, &OpenOptions::default()).unwrap().kind(), "catalogue");
     }
@@ -61,10 +61,10 @@ fn options_outside_their_limits_are_refused() {
     let disk = Disk::new(4 << 20);
     let options = FormatOptions::default();
     for (options, part) in [
-        (FormatOptions { unit: Some(2048), ..options }, "alignment 2048 bytes"),
-        (FormatOptions { unit: Some(6144), ..options }, "alignment 6144 bytes"),
-        (FormatOptions { area_bytes: Some(4096), ..options }, "area of 4096 bytes"),
-        (FormatOptions { area_bytes: Some(2 << 20), ..options }, "4194304 bytes: a catalogue with room"),
+        (options.unit(Some(2048)), "alignment 2048 bytes"),
+        (options.unit(Some(6144)), "alignment 6144 bytes"),
+        (options.area_bytes(Some(4096)), "area of 4096 bytes"),
+        (options.area_bytes(Some(2 << 20)), "4194304 bytes: a catalogue with room"),
     ] {
         let error = Writer::format(&disk, &options).err().unwrap().to_string();
         assert!(error.contains(part), "{error}");
@@ -76,7 +76,7 @@ fn options_outside_their_limits_are_refused() {
 #[test]
 fn files_begin_at_the_chosen_alignment() {
     let disk = Disk::new(4 << 20);
-    let options = FormatOptions { unit: Some(3 * 65_536), ..FormatOptions::default() };
+    let options = FormatOptions::new().unit(Some(3 * 65_536));
     let mut writer = Writer::format(&disk, &options).unwrap();
     ["a", "b", "c"].iter().for_each(|name| add(&mut writer, name, &[5; 5000]));
     writer.commit().unwrap();
@@ -96,7 +96,7 @@ fn a_damaged_generation_gives_way_to_the_one_before_on_request() {
     add(&mut writer, "b", b"b");
     writer.commit().unwrap();
     let names = |allow_dirty| -> Result<Vec<String>, String> {
-        let options = OpenOptions { allow_dirty };
+        let options = OpenOptions::new().allow_dirty(allow_dirty);
         let catalogue = Catalogue::open(&disk, &options).map_err(|error| error.to_string())?;
         Ok(catalogue.files().map(|(name, _)| name.to_owned()).collect())
     };

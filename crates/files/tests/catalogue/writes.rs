@@ -103,7 +103,7 @@ fn names_are_files_or_folders() {
 #[test]
 fn a_full_catalogue_says_what_to_do() {
     let disk = Disk::new(16 << 20);
-    let options = FormatOptions { area_bytes: Some(65_536), ..FormatOptions::default() };
+    let options = FormatOptions::new().area_bytes(Some(65_536));
     let mut writer = Writer::format(&disk, &options).unwrap();
     let folder = "n".repeat(200);
     let mut count = 0;

@@ -121,7 +121,7 @@ fn file_systems() {
                 _ => random.below(256) as u8,
             };
         }
-        if let Ok(files) = Ext4::open(&image, &OpenOptions { allow_dirty: true }) {
+        if let Ok(files) = Ext4::open(&image, &OpenOptions::new().allow_dirty(true)) {
             opened += 1;
             seen += walk(&image, &files, "/", 3);
             let _ = (files.file("/slow"), files.file("/sub/../sub/deep/a"));

@@ -86,7 +86,7 @@ fn what_was_not_unmounted_unless_it_is_asked_for() {
     let dirty = |change: &dyn Fn(&mut [u8])| {
         let mut image = Memory::new(base.bytes.clone());
         patch(&mut image, change);
-        let files = open(&image, &OpenOptions { allow_dirty: true }).unwrap();
+        let files = open(&image, &OpenOptions::new().allow_dirty(true)).unwrap();
         assert!(contents(&image, &*files, "/a.bin") == noise(1, 10_000));
         image.refusal()
     };

@@ -69,7 +69,7 @@ fn file_systems_are_refused_by_their_superblock() {
     }
     let mut dirty = image(&["-b", "1024"], &[]);
     patch(&mut dirty, |superblock| superblock[0x3a] = 0);
-    let files = open(&dirty, &OpenOptions { allow_dirty: true }).unwrap();
+    let files = open(&dirty, &OpenOptions::new().allow_dirty(true)).unwrap();
     let said = files.writable("/a").unwrap_err().to_string();
     assert_eq!(said, "writing to ext4: it is mounted, or was not unmounted: mount and unmount it first");
 }

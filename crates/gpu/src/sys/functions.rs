@@ -214,14 +214,14 @@ type Loaded = OnceLock<Result<&'static Functions, Missing>>;
 fn told(loaded: &Result<&'static Functions, Missing>) -> Result<&'static Functions, GpuError> {
     match loaded {
         Ok(functions) => Ok(functions),
-        Err(Missing::Library(reason)) => Err(GpuError::NoLibrary { reason: reason.clone() }),
+        Err(Missing::Library(error)) => Err(GpuError::NoLibrary { reason: error.to_string() }),
         Err(Missing::Init(failure)) => Err(failure.error("the CUDA driver".to_owned())),
     }
 }
 
 /// What is missing for good.
 enum Missing {
-    Library(String),
+    Library(NoLibrary),
     Init(Failure),
 }
 
@@ -235,7 +235,14 @@ fn load(driver: Driver) -> Result<&'static Functions, Missing> {
     Ok(functions)
 }
 
-fn open() -> Result<Library, String> {
+/// What the loader says to each of the names.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", reasons.join("; "))]
+struct NoLibrary {
+    reasons: Vec<String>,
+}
+
+fn open() -> Result<Library, NoLibrary> {
     let mut reasons = Vec::new();
     for name in NAMES {
         // SAFETY: loading the CUDA driver's library runs its initialisers, which are meant for that.
@@ -247,7 +254,7 @@ fn open() -> Result<Library, String> {
             }
         }
     }
-    Err(reasons.join("; "))
+    Err(NoLibrary { reasons })
 }
 
 impl std::fmt::Debug for Functions {

@@ -66,7 +66,7 @@ impl HostRegistration {
             )
         };
         if let Some(shared) = share_or_claim(context, window, (start, len), io)
-            .map_err(|reason| GpuError::refused(object(), reason))?
+            .map_err(|other| GpuError::refused(object(), other.to_string()))?
         {
             return Ok(shared);
         }
@@ -116,6 +116,16 @@ fn extent(window: &Window, io: bool) -> (usize, usize) {
     (start, end - start)
 }
 
+/// A registration of some of the same bytes.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{len} bytes at {start:#x} are registered already, and not all of these; drop that registration first"
+)]
+struct InTheWay {
+    start: usize,
+    len: usize,
+}
+
 /// The registration that there is; or none, and then the place is the caller's to register. An error says what is in the
 /// way.
 fn share_or_claim(
@@ -123,7 +133,7 @@ fn share_or_claim(
     window: &Window,
     (start, len): (usize, usize),
     io: bool,
-) -> Result<Option<HostRegistration>, String> {
+) -> Result<Option<HostRegistration>, InTheWay> {
     let mut registered = REGISTERED.lock();
     let driver = driver_of(context);
     let in_the_way = |entry: &Entry| driver_of(&entry.context) == driver && entry.overlaps(start, len);
@@ -136,10 +146,7 @@ fn share_or_claim(
                 return Ok(Some(HostRegistration { driver, start: entry.start, len: entry.len }));
             }
             State::There(_) => {
-                return Err(format!(
-                    "{} bytes at {:#x} are registered already, and not all of these; drop that registration first",
-                    entry.len, entry.start
-                ));
+                return Err(InTheWay { start: entry.start, len: entry.len });
             }
         }
     }

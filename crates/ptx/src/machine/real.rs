@@ -9,6 +9,8 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
+use warpbell_base::SplitMix64;
+
 use super::bytes::is_aligned;
 use crate::program::Word;
 
@@ -40,12 +42,9 @@ impl Region {
         Region { fresh: Some(seed), ..self }
     }
 
-    /// What a word holds that nothing was written to, by its address. The finalizer of SplitMix64.
+    /// What a word holds that nothing was written to, by its address: a number of chance.
     pub fn unwritten(seed: u64, word: u64) -> u64 {
-        let mixed = (seed ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
+        SplitMix64::from_state(seed ^ word).next_u64()
     }
 
     /// Whether a load of this place saw what it holds as long as nothing was written to its word, and nothing was.

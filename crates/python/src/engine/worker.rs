@@ -101,7 +101,7 @@ fn told(requests: &RequestQueue<Option<Used>, Promise>, end: IoEnd<Option<Used>,
         IoOutcome::Done => settle(end.op, end.memory.as_ref()),
         failed => {
             let status = matches!(failed, IoOutcome::Status(_)).then(|| failed.status_bits());
-            Err(Failure::command(format!("{}: {}", what(), failed.describe(spec.limit)), status))
+            Err(Failure::command(format!("{}: {}", what(), failed.describe(spec.timeout)), status))
         }
     };
     Ended { memory: end.memory.flatten(), answer, promise: end.tag }

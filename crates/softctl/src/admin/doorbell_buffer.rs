@@ -13,6 +13,7 @@ use crate::control::Control;
 use crate::core::Core;
 use crate::engine::{Command, Refused, never};
 use crate::queue::{Cq, Sq};
+use crate::test_hooks::Defect;
 
 /// How messages name the pages.
 pub(crate) const SHADOW_PAGE: &str = "shadow doorbell page";
@@ -64,7 +65,7 @@ impl Core {
     }
 
     fn rechecks(&self) -> bool {
-        self.config.doorbell_buffer != DoorbellBufferMode::NoRecheck
+        self.config.defect != Some(Defect::NoRecheck)
     }
 
     pub(super) fn doorbell_buffer_config(

@@ -172,7 +172,7 @@ impl Injector {
         armed.injected += 1;
         let whole = target.lbas.unwrap_or((0, 0));
         let blocks = match &armed.fault.selector.lba {
-            Some(range) => (whole.0.max(*range.start()), whole.1.min(*range.end())),
+            Some(range) => (whole.0.max(range.start().get()), whole.1.min(range.end().get())),
             None => whole,
         };
         let chosen = Chosen { action: armed.fault.action, target, blocks };
@@ -248,8 +248,8 @@ impl Fault {
             return selector.admin.contains(&opcode)
                 && selector.nsid.is_none_or(|nsid| nsid.get() == target.nsid);
         }
-        let overlaps = |range: &RangeInclusive<u64>| {
-            target.lbas.is_some_and(|(first, last)| first <= *range.end() && last >= *range.start())
+        let overlaps = |range: &RangeInclusive<Lba>| {
+            target.lbas.is_some_and(|(first, last)| first <= range.end().get() && last >= range.start().get())
         };
         let opcode = NvmOpcode(target.opcode);
         selector.admin.is_empty()

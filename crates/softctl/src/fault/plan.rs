@@ -4,25 +4,29 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde::Deserialize;
-use warpbell_hw::Nsid;
+use warpbell_hw::{Lba, Nsid};
 use warpbell_nvme::{AdminOpcode, NvmOpcode, Status};
 
-/// Faults to inject.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct FaultPlan {
-    /// Mixed with the controller's seed.
-    pub seed: u64,
-    /// The faults; for each command the first that applies is injected.
-    pub faults: Vec<Fault>,
+warpbell_base::options! {
+    /// Faults to inject.
+    #[derive(Clone, Debug, Default, PartialEq)]
+    pub struct FaultPlan {
+        /// Mixed with the controller's seed.
+        pub seed: u64,
+        /// The faults; for each command the first that applies is injected.
+        pub faults: Vec<Fault>,
+    }
 }
 
-/// One fault: what happens, and to which commands.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Fault {
-    /// What happens.
-    pub action: FaultAction,
-    /// To which commands.
-    pub selector: Selector,
+warpbell_base::options! {
+    /// One fault: what happens, and to which commands.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Fault {
+        /// What happens.
+        pub action: FaultAction,
+        /// To which commands.
+        pub selector: Selector,
+    } no new
 }
 
 /// What a fault does. It is decided when a command is fetched.
@@ -217,27 +221,29 @@ impl FaultAction {
     }
 }
 
-/// Which commands a fault applies to. Everything given must match.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Selector {
-    /// Only this namespace.
-    pub nsid: Option<Nsid>,
-    /// Only this submission queue.
-    pub queue: Option<u16>,
-    /// Only these I/O opcodes; empty means any.
-    pub opcodes: Vec<NvmOpcode>,
-    /// These admin commands, and no I/O commands; empty means I/O commands.
-    pub admin: Vec<AdminOpcode>,
-    /// Only commands that touch an LBA of the range.
-    pub lba: Option<RangeInclusive<u64>>,
-    /// Of the commands that match so far, all but the first so many.
-    pub after: u64,
-    /// Of those, every so many-th.
-    pub every: u64,
-    /// Of those, each with this probability.
-    pub probability: f64,
-    /// At most so many injections.
-    pub count: Option<u64>,
+warpbell_base::options! {
+    /// Which commands a fault applies to. Everything given must match.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Selector {
+        /// Only this namespace.
+        pub nsid: Option<Nsid>,
+        /// Only this submission queue.
+        pub queue: Option<u16>,
+        /// Only these I/O opcodes; empty means any.
+        pub opcodes: Vec<NvmOpcode>,
+        /// These admin commands, and no I/O commands; empty means I/O commands.
+        pub admin: Vec<AdminOpcode>,
+        /// Only commands that touch an LBA of the range.
+        pub lba: Option<RangeInclusive<Lba>>,
+        /// Of the commands that match so far, all but the first so many.
+        pub after: u64,
+        /// Of those, every so many-th.
+        pub every: u64,
+        /// Of those, each with this probability.
+        pub probability: f64,
+        /// At most so many injections.
+        pub count: Option<u64>,
+    }
 }
 
 impl Default for Selector {
@@ -257,6 +263,11 @@ impl Default for Selector {
 }
 
 impl Fault {
+    /// What happens to each command that the selector takes.
+    pub fn new(action: FaultAction, selector: Selector) -> Fault {
+        Fault { action, selector }
+    }
+
     /// A fault that happens to the first command that the selector takes.
     pub fn once(action: FaultAction, selector: Selector) -> Fault {
         Fault { action, selector: Selector { count: Some(1), ..selector } }

@@ -35,7 +35,7 @@ use warpbell_nvme::{AdminOpcode, NvmOpcode, Status};
 
 use super::plan::{Fault, FaultAction, FaultKind, FaultPlan, Selector};
 use crate::units;
-use warpbell_hw::Nsid;
+use warpbell_hw::{Lba, Nsid};
 
 /// Most bits that one `corrupt` fault flips.
 const MAX_BITS: u32 = 4096;
@@ -228,7 +228,7 @@ impl Selector {
         if let Some(lba) = &self.lba
             && lba.start() > lba.end()
         {
-            let value = format!("[{}, {}]", lba.start(), lba.end());
+            let value = format!("[{}, {}]", lba.start().get(), lba.end().get());
             return Err(Refused("lba", value, "first must not be after last".into()));
         }
         if let Some(bad) = self.opcodes.iter().find(|opcode| !kind.suits(**opcode)) {
@@ -262,8 +262,8 @@ impl FaultText {
     fn build(self) -> Result<Fault, Refused> {
         let action = self.action()?;
         let lba = self.lba.map(|lba| match lba {
-            LbaText::One(lba) => lba..=lba,
-            LbaText::Range([first, last]) => first..=last,
+            LbaText::One(lba) => Lba(lba)..=Lba(lba),
+            LbaText::Range([first, last]) => Lba(first)..=Lba(last),
         });
         let selector = Selector {
             nsid: self.nsid.map(Nsid),

@@ -3,8 +3,8 @@
 use warpbell_nvme::command::NSID_ALL;
 
 use super::write_failed;
-use crate::config::Defect;
 use crate::engine::{Command, Engine, Refused};
+use crate::test_hooks::Defect;
 
 impl Engine {
     /// Makes one namespace durable, or all of them.

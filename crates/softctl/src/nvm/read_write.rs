@@ -4,11 +4,11 @@ use warpbell_nvme::command::ReadWrite;
 use warpbell_nvme::{NvmOpcode, Status};
 
 use super::{Extent, read_failed, write_failed};
-use crate::config::Defect;
 use crate::copying::Kind;
 use crate::engine::{Command, Engine, Refused, never};
 use crate::fault::{Corruption, InjectedFault};
 use crate::store::Store;
+use crate::test_hooks::Defect;
 use crate::transfer::{Direction, each_piece};
 use warpbell_hw::Lba;
 

@@ -20,20 +20,27 @@ pub const MAX_POWER_STATES: usize = 32;
 /// Least and most power of a state, in 0.1 mW.
 pub(crate) const POWERS: std::ops::RangeInclusive<u32> = 1..=6_553_500;
 
-/// A power state of a soft controller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PowerState {
-    /// Its maximum power, in units of 0.1 mW: 1 to 65,535, and multiples of 100 up to 6,553,500.
-    pub tenth_mw: u32,
-    /// Whether I/O commands are executed in it.
-    pub operational: bool,
-    /// How long it takes to enter it.
-    pub entry: Duration,
-    /// How long it takes to leave it.
-    pub exit: Duration,
+warpbell_base::options! {
+    /// A power state of a soft controller.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct PowerState {
+        /// Its maximum power, in units of 0.1 mW: 1 to 65,535, and multiples of 100 up to 6,553,500.
+        pub tenth_mw: u32,
+        /// Whether I/O commands are executed in it.
+        pub operational: bool,
+        /// How long it takes to enter it.
+        pub entry: Duration,
+        /// How long it takes to leave it.
+        pub exit: Duration,
+    } no new
 }
 
 impl PowerState {
+    /// An operational one that takes no time to enter or leave.
+    pub fn new(tenth_mw: u32) -> PowerState {
+        PowerState { tenth_mw, operational: true, entry: Duration::ZERO, exit: Duration::ZERO }
+    }
+
     /// What Identify Controller says of it; `index` is its number, and the rank of its performance.
     pub(crate) fn descriptor(&self, index: u8) -> PowerStateDescriptor {
         let fine = self.tenth_mw <= u16::MAX.into();

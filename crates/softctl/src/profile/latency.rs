@@ -9,6 +9,7 @@ const STRATA: u16 = 10_000;
 
 /// Latencies at percentiles, in increasing order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Percentiles {
     /// The fastest.
     pub min: Duration,

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 /// How an SSD spends time. `docs/faults.md` says what each figure means and how they work together.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Profile {
     /// What results call it.
     pub name: String,
@@ -32,6 +33,7 @@ pub struct Profile {
 
 /// Reads.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ReadProfile {
     /// Of a command of up to one stripe when nothing else goes on.
     pub latency: Percentiles,
@@ -43,6 +45,7 @@ pub struct ReadProfile {
 
 /// Writes.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct WriteProfile {
     /// Of a command of up to one stripe, into the buffer, when nothing else goes on.
     pub latency: Percentiles,
@@ -52,6 +55,7 @@ pub struct WriteProfile {
 
 /// Units, and what they do.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct MediaProfile {
     /// How many work at a time: dies, or channels.
     pub units: u32,

@@ -8,26 +8,28 @@ use super::{State, Subsystem};
 pub(crate) const WARNING_TEMPERATURE: u16 = 343;
 pub(crate) const CRITICAL_TEMPERATURE: u16 = 353;
 
-/// What SMART / Health Information says of the media, set by [`crate::SoftDevice::set_health`]. It changes nothing else:
-/// a `read_only` medium still takes writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Health {
-    /// Composite Temperature, in kelvin.
-    pub temperature: u16,
-    /// Temperature Sensors 1 and 2, in kelvin.
-    pub sensors: [u16; 2],
-    /// Available Spare, in percent.
-    pub spare: u8,
-    /// Available Spare Threshold, in percent.
-    pub spare_threshold: u8,
-    /// Percentage Used.
-    pub used: u8,
-    /// NVM subsystem reliability is degraded.
-    pub degraded: bool,
-    /// The media is in read only mode.
-    pub read_only: bool,
-    /// The volatile memory backup device failed.
-    pub backup_failed: bool,
+warpbell_base::options! {
+    /// What SMART / Health Information says of the media, set by [`crate::SoftDevice::set_health`]. It changes nothing else:
+    /// a `read_only` medium still takes writes.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Health {
+        /// Composite Temperature, in kelvin.
+        pub temperature: u16,
+        /// Temperature Sensors 1 and 2, in kelvin.
+        pub sensors: [u16; 2],
+        /// Available Spare, in percent.
+        pub spare: u8,
+        /// Available Spare Threshold, in percent.
+        pub spare_threshold: u8,
+        /// Percentage Used.
+        pub used: u8,
+        /// NVM subsystem reliability is degraded.
+        pub degraded: bool,
+        /// The media is in read only mode.
+        pub read_only: bool,
+        /// The volatile memory backup device failed.
+        pub backup_failed: bool,
+    }
 }
 
 impl Default for Health {

@@ -58,25 +58,23 @@ fn config(random: &mut Random) -> SoftConfig {
         1 => Some(Profile::tlc()),
         _ => None,
     };
-    SoftConfig {
-        namespaces: vec![namespace(512), namespace(4096)],
-        queue_pairs: random.random_range(1..6),
-        max_entries: [2, 8, 64, 65536][random.random_range(0..4)],
-        mdts: random.random_range(0..6),
-        sgl: random.random(),
-        stride: random.random_range(0..5),
-        weighted_round_robin: random.random(),
-        volatile_cache: random.random(),
-        doorbell_buffer: if random.random() { DoorbellBufferMode::On } else { DoorbellBufferMode::Off },
-        poison_fetched: random.random(),
-        seed: random.random(),
-        capacity: [0, 1 << 20][random.random_range(0..2)],
-        controller_memory: [0, BUFFER][random.random_range(0..2)],
-        profile,
-        order,
-        faults,
-        ..SoftConfig::default()
-    }
+    SoftConfig::new()
+        .namespaces(vec![namespace(512), namespace(4096)])
+        .queue_pairs(random.random_range(1..6))
+        .max_entries([2, 8, 64, 65536][random.random_range(0..4)])
+        .mdts(random.random_range(0..6))
+        .sgl(random.random())
+        .stride(random.random_range(0..5))
+        .weighted_round_robin(random.random())
+        .volatile_cache(random.random())
+        .doorbell_buffer(if random.random() { DoorbellBufferMode::On } else { DoorbellBufferMode::Off })
+        .poison_fetched(random.random())
+        .seed(random.random())
+        .capacity([0, 1 << 20][random.random_range(0..2)])
+        .controller_memory([0, BUFFER][random.random_range(0..2)])
+        .profile(profile)
+        .order(order)
+        .faults(faults)
 }
 
 const FAULTS: &str = r#"

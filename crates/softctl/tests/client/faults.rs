@@ -14,7 +14,7 @@ pub const LONG: Duration = Duration::from_millis(20);
 /// A plan on few lines: `;` ends one.
 pub fn config(plan: &str) -> SoftConfig {
     let faults = FaultPlan::from_toml(&plan.replace(';', "\n")).unwrap();
-    SoftConfig { faults, ..memory(1 << 20, 512) }
+    memory(1 << 20, 512).faults(faults)
 }
 
 pub fn both(plan: &str) -> [Client; 2] {

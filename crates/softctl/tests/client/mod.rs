@@ -282,8 +282,5 @@ pub fn private(len: usize) -> Window {
 
 /// A configuration with one namespace in memory.
 pub fn memory(bytes: u64, block_size: u32) -> SoftConfig {
-    SoftConfig {
-        namespaces: vec![warpbell_softctl::NamespaceConfig::memory(bytes, block_size)],
-        ..SoftConfig::default()
-    }
+    SoftConfig::new().namespaces(vec![warpbell_softctl::NamespaceConfig::memory(bytes, block_size)])
 }

@@ -8,7 +8,6 @@ use warpbell_hw::{Device, DmaAccess, DmaError, Lba, Nsid, RemoteBuffer};
 use warpbell_nvme::command;
 use warpbell_nvme::log::{ErrorLogEntry, LogPageId};
 use warpbell_nvme::{Sqe, Status};
-use warpbell_softctl::SoftConfig;
 
 use crate::client::remote::Double;
 use crate::client::{Client, memory, parsed};
@@ -146,7 +145,7 @@ fn map(rig: &Rig, remote: &Double) -> Result<RemoteBuffer, DmaError> {
 
 #[test]
 fn commands_wait_for_staging_memory_and_all_complete() {
-    let config = SoftConfig { mdts: 8, ..memory(1 << 20, 512) };
+    let config = memory(1 << 20, 512).mdts(8);
     for client in Client::both(&config) {
         let remote = Double::for_device(client.device.is_stepped(), REMOTE, 9);
         remote.knobs().no_pins.store(true, Ordering::SeqCst);
@@ -168,7 +167,7 @@ fn commands_wait_for_staging_memory_and_all_complete() {
 
 #[test]
 fn each_poller_has_a_queue_of_its_own() {
-    let config = SoftConfig { pollers: 3, ..memory(1 << 20, 512) };
+    let config = memory(1 << 20, 512).pollers(3);
     let mut rig = Rig::new(Client::threaded(config));
     let mut pairs: Vec<_> = (2..7).map(|qid| rig.client.pair(qid, 16)).collect();
     for (at, pair) in pairs.iter_mut().enumerate() {
@@ -184,7 +183,7 @@ fn each_poller_has_a_queue_of_its_own() {
 /// Page-locking may wait for kernels that run, and these wait for their commands.
 #[test]
 fn nothing_is_set_up_under_commands() {
-    for mut rig in both_with(&SoftConfig { pollers: 2, ..memory(1 << 20, 512) }) {
+    for mut rig in both_with(&memory(1 << 20, 512).pollers(2)) {
         let set_up = |rig: &Rig| {
             let seen = rig.remote.seen();
             (seen.queues.load(Ordering::SeqCst), seen.pins.load(Ordering::SeqCst))
@@ -219,7 +218,7 @@ fn memory_that_finds_no_room_leaves_nothing_behind() {
 #[test]
 fn a_stepped_controller_repeats_a_run() {
     let run = || {
-        let mut rig = Rig::new(Client::stepped(SoftConfig { seed: 42, ..memory(1 << 20, 512) }));
+        let mut rig = Rig::new(Client::stepped(memory(1 << 20, 512).seed(42)));
         let commands = reads(&rig, 24);
         rig.submit(1, &commands);
         let order: Vec<u16> = (0..24).map(|_| rig.wait().cid).collect();
@@ -232,7 +231,7 @@ fn a_stepped_controller_repeats_a_run() {
 
 #[test]
 fn several_remote_memories_take_part_in_one_command_stream() {
-    for mut rig in both_with(&SoftConfig { seed: 3, ..memory(1 << 20, 512) }) {
+    for mut rig in both_with(&memory(1 << 20, 512).seed(3)) {
         let other = Double::for_device(rig.client.device.is_stepped(), 1 << 20, 1);
         let mapped = map(&rig, &other).unwrap();
         let data = pattern(5, 4096);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use warpbell_hw::{Device, Lba, Nsid};
 use warpbell_nvme::command::{self, Sqe};
 use warpbell_nvme::{Status, queue_command};
-use warpbell_softctl::{FaultKind, FaultPlan, SoftConfig};
+use warpbell_softctl::{FaultKind, FaultPlan};
 
 use crate::client::{csts, memory};
 use crate::{Rig, both_with, pattern};
@@ -14,7 +14,7 @@ const LONG: Duration = Duration::from_millis(20);
 
 fn both(plan: &str) -> [Rig; 2] {
     let faults = FaultPlan::from_toml(&format!("[[fault]]\n{}", plan.replace(';', "\n"))).unwrap();
-    both_with(&SoftConfig { faults, ..memory(1 << 20, 512) })
+    both_with(&memory(1 << 20, 512).faults(faults))
 }
 
 fn kinds(rig: &Rig) -> Vec<FaultKind> {
@@ -219,7 +219,7 @@ fn what_stops_the_controller_ends_its_copies() {
 
 #[test]
 fn power_takes_back_what_was_written_from_remote_memory() {
-    for mut rig in both_with(&SoftConfig { volatile_cache: true, ..memory(1 << 20, 512) }) {
+    for mut rig in both_with(&memory(1 << 20, 512).volatile_cache(true)) {
         rig.remote.set(0, &[1; 512]);
         rig.run_ok(write(&rig, 0, 0));
         rig.run_ok(command::flush(1));

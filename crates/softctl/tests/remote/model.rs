@@ -165,14 +165,12 @@ fn config(seed: u64) -> SoftConfig {
         1 => CompletionOrder::Shuffled { window: 5 },
         _ => CompletionOrder::Submission { window: 3 },
     };
-    SoftConfig {
-        namespaces: vec![NamespaceConfig::memory(BLOCKS * 512, 512)],
-        order,
-        seed,
-        pollers: 1 + (seed % 2) as usize,
-        volatile_cache: seed.is_multiple_of(5),
-        ..SoftConfig::default()
-    }
+    SoftConfig::new()
+        .namespaces(vec![NamespaceConfig::memory(BLOCKS * 512, 512)])
+        .order(order)
+        .seed(seed)
+        .pollers(1 + (seed % 2) as usize)
+        .volatile_cache(seed.is_multiple_of(5))
 }
 
 proptest! {

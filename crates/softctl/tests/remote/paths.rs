@@ -63,7 +63,7 @@ fn data_of_a_file_is_staged() {
         let configs = files.each_ref().map(|file| {
             file.as_file().set_len(1 << 20).unwrap();
             let namespaces = vec![NamespaceConfig::file(file.path(), 512, true)];
-            SoftConfig { namespaces, pollers, ..SoftConfig::default() }
+            SoftConfig::new().namespaces(namespaces).pollers(pollers)
         });
         for mut rig in both_of(configs) {
             round_trip(&mut rig);
@@ -170,7 +170,7 @@ fn ranges_to_deallocate_may_lie_there() {
 
 #[test]
 fn a_command_without_a_size_limit_goes_in_pieces() {
-    let config = SoftConfig { mdts: 0, ..memory(8 << 20, 4096) };
+    let config = memory(8 << 20, 4096).mdts(0);
     for no_pins in [false, true] {
         for client in Client::both(&config) {
             let remote = Double::for_device(client.device.is_stepped(), REMOTE, 11);

@@ -7,7 +7,6 @@ use warpbell_hw::{Device, DmaError, Lba, Nsid, ResetKind};
 use warpbell_nvme::command::{self, Sqe};
 use warpbell_nvme::register::{Shn, offset};
 use warpbell_nvme::{Status, queue_command};
-use warpbell_softctl::SoftConfig;
 
 use crate::client::{Client, configuration, memory, shut_down, wait_csts};
 use crate::{REMOTE, Rig, both, pattern};
@@ -42,7 +41,7 @@ fn nothing_is_copied_after_unmap() {
 
 #[test]
 fn a_command_with_more_to_copy_fails_when_its_memory_goes() {
-    let config = SoftConfig { mdts: 0, ..memory(8 << 20, 512) };
+    let config = memory(8 << 20, 512).mdts(0);
     for client in Client::both(&config) {
         let remote = crate::client::remote::Double::for_device(client.device.is_stepped(), 32 << 20, 1);
         remote.knobs().no_pins.store(true, Ordering::SeqCst);

@@ -9,7 +9,7 @@ use warpbell_nvme::command::{self, Sqe};
 use warpbell_nvme::queue_command::{self, QueuePriority};
 use warpbell_nvme::register::offset;
 use warpbell_nvme::{Cqe, Status};
-use warpbell_softctl::{FaultPlan, SoftConfig};
+use warpbell_softctl::FaultPlan;
 use zerocopy::IntoBytes;
 
 use crate::client::remote::Double;
@@ -186,7 +186,7 @@ fn no_completion_is_seen_half_written_or_before_its_data() {
 
 #[test]
 fn several_queues_on_several_threads_lie_in_one_remote_memory() {
-    let config = SoftConfig { pollers: 2, ..memory(1 << 20, 512) };
+    let config = memory(1 << 20, 512).pollers(2);
     for mut rig in both_with(&config) {
         let mut queues: Vec<Queue> =
             (2..6).map(|qid| Queue::new(&mut rig, qid, 8, PLACES[usize::from(qid) % 3])).collect();
@@ -210,7 +210,7 @@ fn several_queues_on_several_threads_lie_in_one_remote_memory() {
 #[test]
 fn commands_of_a_deleted_queue_have_their_completions_when_it_is_gone() {
     let faults = FaultPlan::from_toml("[[fault]]\nkind='hang'\ncount=3").unwrap();
-    for mut rig in both_with(&SoftConfig { faults, ..memory(1 << 20, 512) }) {
+    for mut rig in both_with(&memory(1 << 20, 512).faults(faults)) {
         let mut queue = Queue::new(&mut rig, 2, 8, (true, true));
         (1..4).for_each(|cid| queue.push(&rig, &command::flush(1).with_cid(cid)));
         queue.ring();
@@ -249,7 +249,7 @@ fn no_entry_is_overwritten_while_a_copy_of_it_is_in_flight() {
 fn a_torn_entry_in_remote_memory_is_made_whole() {
     // Torn for so long that this thread, too, gets a processor meanwhile.
     let faults = FaultPlan::from_toml("[[fault]]\nkind='torn'\nby='500ms'\ncount=1").unwrap();
-    for mut rig in both_with(&SoftConfig { faults, ..memory(1 << 20, 512) }) {
+    for mut rig in both_with(&memory(1 << 20, 512).faults(faults)) {
         let mut queue = Queue::new(&mut rig, 2, 8, (true, true));
         queue.push(&rig, &command::flush(1).with_cid(7));
         queue.ring();
@@ -328,7 +328,7 @@ fn a_ring_that_cannot_be_copied_is_left_alone_until_its_queue_is_made_again() {
 
 #[test]
 fn more_rings_than_can_be_mirrored_are_refused() {
-    let config = SoftConfig { max_entries: 65536, ..memory(1 << 20, 512) };
+    let config = memory(1 << 20, 512).max_entries(65536);
     for client in Client::both(&config) {
         let remote = Double::for_device(client.device.is_stepped(), 16 << 20, 7);
         let mut rig = Rig::with(client, remote);

@@ -100,7 +100,7 @@ cases! {
         )
     };
     an_sgl_where_there_are_none: DataPointer, ["PSDT 1"], || {
-        let (mut client, mut pair) = with(SoftConfig { sgl: false, ..memory(1 << 20, 512) });
+        let (mut client, mut pair) = with(memory(1 << 20, 512).sgl(false));
         let block = SglDescriptor::data_block(data(&client), 512);
         io_on(&mut client, &mut pair, |_| command::read(1, 0, 0).with_sgl(block), Status::INVALID_FIELD);
         keep(client, pair)
@@ -110,7 +110,7 @@ cases! {
         changed(|sqe| *sqe = sqe.with_read_write(sqe.read_write().with_prinfo(8)), Status::INVALID_FIELD)
     };
     a_transfer_beyond_mdts: TransferSize, ["32768 bytes, the limit is 8192"], || {
-        let (mut client, mut pair) = with(SoftConfig { mdts: 1, ..memory(1 << 20, 512) });
+        let (mut client, mut pair) = with(memory(1 << 20, 512).mdts(1));
         io_on(&mut client, &mut pair, |client| command::read(1, 0, 63).with_prp(data(client), 0), Status::INVALID_FIELD);
         keep(client, pair)
     };
@@ -130,7 +130,7 @@ cases! {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(1 << 20).unwrap();
         let namespaces = vec![NamespaceConfig::file(file.path(), 512, false)];
-        let (mut client, mut pair) = with(SoftConfig { namespaces, ..SoftConfig::default() });
+        let (mut client, mut pair) = with(SoftConfig::new().namespaces(namespaces));
         let write = |client: &Client| command::write(1, 0, 0).with_prp(data(client), 0);
         io_on(&mut client, &mut pair, write, Status::NAMESPACE_WRITE_PROTECTED);
         keep(client, (pair, file))

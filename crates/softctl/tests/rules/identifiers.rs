@@ -3,7 +3,7 @@
 use warpbell_nvme::command;
 use warpbell_nvme::queue_command;
 use warpbell_nvme::{Cqe, Status};
-use warpbell_softctl::{CompletionOrder, SoftConfig};
+use warpbell_softctl::CompletionOrder;
 
 use crate::client::{Client, Pair, memory};
 use crate::{Scene, cases, keep, start, with};
@@ -11,7 +11,7 @@ use crate::{Scene, cases, keep, start, with};
 /// Submits two commands with one identifier until both are fetched before the first completes.
 fn twice(seed: u64) -> (Client, Pair, [Cqe; 2]) {
     let order = CompletionOrder::Shuffled { window: 64 };
-    let (client, mut pair) = with(SoftConfig { order, seed, ..memory(1 << 20, 512) });
+    let (client, mut pair) = with(memory(1 << 20, 512).order(order).seed(seed));
     pair.push(&command::flush(1).with_cid(7));
     pair.push(&command::flush(1).with_cid(7));
     pair.ring();

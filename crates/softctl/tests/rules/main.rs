@@ -105,7 +105,7 @@ fn check(cases: &[Case], name: &str) {
 
 /// A stepped controller with a namespace of 2048 blocks and a queue pair of 8 entries.
 fn start() -> (Client, Pair) {
-    with(SoftConfig { poison_fetched: true, ..client::memory(1 << 20, 512) })
+    with(client::memory(1 << 20, 512).poison_fetched(true))
 }
 
 fn with(config: SoftConfig) -> (Client, Pair) {

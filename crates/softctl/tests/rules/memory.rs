@@ -4,7 +4,7 @@ use warpbell_hw::{Device, DmaAccess, DmaBuffer};
 use warpbell_nvme::Status;
 use warpbell_nvme::command;
 use warpbell_nvme::data::SglDescriptor;
-use warpbell_softctl::{CompletionOrder, SoftConfig};
+use warpbell_softctl::CompletionOrder;
 
 use crate::client::{memory, private};
 use crate::{cases, data, io, io_on, keep, start, with};
@@ -38,7 +38,7 @@ cases! {
     };
     memory_unmapped_under_a_command: ForeignAddress, ["unmapped under a command or before it"], || {
         let order = CompletionOrder::Shuffled { window: 64 };
-        let (client, mut pair) = with(SoftConfig { order, ..memory(1 << 20, 512) });
+        let (client, mut pair) = with(memory(1 << 20, 512).order(order));
         let buffer = DmaBuffer::host(client.device.dma(), 4096).unwrap();
         pair.push(&command::read(1, 0, 0).with_prp(buffer.iova().0, 0).with_cid(5));
         pair.ring();

@@ -2,7 +2,6 @@
 
 use warpbell_nvme::Status;
 use warpbell_nvme::command;
-use warpbell_softctl::SoftConfig;
 
 use crate::client::{Client, memory};
 use crate::{cases, data, io, io_on, keep, start, with};
@@ -63,7 +62,7 @@ cases! {
         keep(client, pair)
     };
     a_list_that_leads_back: PrpLoop, ["leads back to", "bytes to describe"], || {
-        let (mut client, mut pair) = with(SoftConfig { mdts: 0, ..memory(8 << 20, 4096) });
+        let (mut client, mut pair) = with(memory(8 << 20, 4096).mdts(0));
         let mut entries: Vec<u64> = (0..511).map(|index| page(&client, index % 64)).collect();
         entries.push(data(&client));
         let at = list(&client, 0, &entries);

@@ -2,14 +2,13 @@
 
 use warpbell_nvme::Status;
 use warpbell_nvme::queue_command::{self, QueuePriority};
-use warpbell_softctl::SoftConfig;
 
 use crate::client::{Client, Pair, memory};
 use crate::{Scene, admin_on, cases, keep};
 
 /// Asks for something with a pair that is not created yet, where queues have at most 64 entries.
 fn ask(sqe: impl FnOnce(&mut Client, &Pair) -> warpbell_nvme::Sqe, status: Status) -> Scene {
-    let mut client = Client::stepped(SoftConfig { max_entries: 64, ..memory(1 << 20, 512) });
+    let mut client = Client::stepped(memory(1 << 20, 512).max_entries(64));
     let pair = Pair::new(&client.device, 1, 64);
     let sqe = sqe(&mut client, &pair);
     admin_on(&mut client, |_| sqe, status);

@@ -17,7 +17,7 @@ const SETTLE: Duration = Duration::from_secs(3);
 /// Between two polls.
 const PAUSE: Duration = Duration::from_millis(20);
 
-warpbell_hw::options! {
+warpbell_base::options! {
     /// How functions are bound.
     #[derive(Clone, Debug)]
     pub struct BindOptions {

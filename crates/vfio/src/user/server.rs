@@ -41,7 +41,7 @@ pub enum DoorbellMode {
     Message,
 }
 
-warpbell_hw::options! {
+warpbell_base::options! {
     /// How to serve.
     #[derive(Clone, Debug)]
     pub struct ServerOptions {

@@ -209,7 +209,7 @@ mod tests {
         let table = FileTable::new(&second, &FileMap::whole(4096)).unwrap();
         assert!(table.reference(&second).is_ok() && table.reference(&own).is_err());
         let tile = |queues| crate::Tile::of_file(0, (&map, queues), (0, 512));
-        assert_eq!(tile(&own).unwrap(), crate::Tile::linear(0, 0, 1));
+        assert_eq!(tile(&own).unwrap(), crate::Tile::linear(0, crate::Lba(0), 1));
         assert!(tile(&second).unwrap_err().to_string().starts_with("file of namespace 1"));
     }
 }

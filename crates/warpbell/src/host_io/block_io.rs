@@ -14,7 +14,7 @@ const CHUNK: usize = 1 << 20;
 /// Ring entries of the queue.
 const ENTRIES: u32 = 64;
 /// The longest that one command may take.
-const DEADLINE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Reads and writes whole blocks of one namespace, and waits for them.
 ///
@@ -32,10 +32,10 @@ impl BlockIo {
     /// A queue and a buffer of its own, for one namespace.
     pub fn new(ssd: &Ssd, nsid: Nsid) -> Result<BlockIo, Error> {
         let block = u64::from(ssd.namespace(Some(nsid))?.block_size);
-        let by = ssd.data_path().descriptor;
+        let by = ssd.data_path().data_pointer;
         let most = ssd.max_command_bytes().min(CHUNK as u64);
         let entries = ENTRIES.min(ssd.controller().max_entries());
-        let options = IoQueueOptions::new().deadline(DEADLINE);
+        let options = IoQueueOptions::new().timeout(TIMEOUT);
         let buffer = ssd.buffer(CHUNK)?;
         let data = DataPointers::new(buffer.as_ref(), by);
         let queue = ssd.host_queue(entries, options, buffer)?;
@@ -108,7 +108,7 @@ impl BlockIo {
         let status = match completion.outcome {
             Ended::Completed(status) if status.is_ok() => return Ok(()),
             Ended::Completed(status) => describe_status(status.into_bits().into()),
-            Ended::TimedOut => format!("no completion within {DEADLINE:?}"),
+            Ended::TimedOut => format!("no completion within {TIMEOUT:?}"),
         };
         Err(Error::Command { op: op.into(), nsid: self.nsid, lba, status })
     }

@@ -3,7 +3,7 @@
 use warpbell_kernels::abi::BufferRef;
 use warpbell_nvme::{SglDescriptor, Sqe};
 
-use crate::Descriptor;
+use crate::DataPointerKind;
 
 /// Bytes of a controller memory page.
 const PAGE: u64 = 4096;
@@ -14,20 +14,20 @@ const LIST_ENTRIES: u64 = 256;
 #[derive(Clone, Copy, Debug)]
 pub struct DataPointers {
     buffer: BufferRef,
-    by: Descriptor,
+    by: DataPointerKind,
 }
 
 impl DataPointers {
     /// Parts of `buffer`.
-    pub fn new(buffer: BufferRef, by: Descriptor) -> DataPointers {
+    pub fn new(buffer: BufferRef, by: DataPointerKind) -> DataPointers {
         DataPointers { buffer, by }
     }
 
     /// The most bytes of one command that this form describes.
-    pub fn max_bytes(by: Descriptor) -> u64 {
+    pub fn max_bytes(by: DataPointerKind) -> u64 {
         match by {
-            Descriptor::Sgl => u64::from(u32::MAX),
-            Descriptor::Prp => LIST_ENTRIES * PAGE,
+            DataPointerKind::Sgl => u64::from(u32::MAX),
+            DataPointerKind::Prp => LIST_ENTRIES * PAGE,
         }
     }
 
@@ -36,8 +36,8 @@ impl DataPointers {
     pub fn attach(&self, mut sqe: Sqe, offset: u64, bytes: u32) -> Sqe {
         let iova = self.buffer.iova + offset;
         match self.by {
-            Descriptor::Sgl => sqe.set_sgl(SglDescriptor::data_block(iova, bytes)),
-            Descriptor::Prp => sqe.set_prp(iova, self.second(offset, u64::from(bytes))),
+            DataPointerKind::Sgl => sqe.set_sgl(SglDescriptor::data_block(iova, bytes)),
+            DataPointerKind::Prp => sqe.set_prp(iova, self.second(offset, u64::from(bytes))),
         }
         sqe
     }
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn prps_of_one_two_and_many_pages() {
         let buffer = BufferRef { iova: 0x10_0000, prp_iova: 0x90_0000, bytes: 8 << 20, ..BufferRef::new() };
-        let map = DataPointers::new(buffer, Descriptor::Prp);
+        let map = DataPointers::new(buffer, DataPointerKind::Prp);
         let prps = |offset, bytes| {
             let sqe = map.attach(Sqe::zeroed(), offset, bytes);
             (sqe.prp1(), sqe.prp2())
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn one_sgl_descriptor() {
         let buffer = BufferRef { iova: 0x10_0000, bytes: 8 << 20, ..BufferRef::new() };
-        let sqe = DataPointers::new(buffer, Descriptor::Sgl).attach(Sqe::zeroed(), 512, 1 << 20);
+        let sqe = DataPointers::new(buffer, DataPointerKind::Sgl).attach(Sqe::zeroed(), 512, 1 << 20);
         assert_eq!((sqe.sgl().address, sqe.sgl().length), (0x10_0200, 1 << 20));
     }
 }

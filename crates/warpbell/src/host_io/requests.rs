@@ -1,4 +1,4 @@
-//! Requests of the host over one queue of its own: split into commands, kept in flight up to a depth, and given back when
+//! Requests of the host over one queue of its own: split into commands, kept in flight up to a depth, and returned when
 //! they have ended. Whoever owns it says when to push and reap: no thread, no waiting, no lock.
 
 use std::collections::VecDeque;
@@ -19,20 +19,30 @@ const PIECE_BYTES: u64 = 1 << 20;
 /// The most bytes of a command of an SSD that reads or writes.
 pub(crate) fn command_bytes(memory: &Memory) -> u64 {
     let most = memory.controller().max_transfer_bytes().unwrap_or(u64::MAX);
-    most.min(DataPointers::max_bytes(memory.descriptor())).min(PIECE_BYTES)
+    most.min(DataPointers::max_bytes(memory.data_pointer())).min(PIECE_BYTES)
 }
 
-/// How a queue of requests is driven.
-#[derive(Clone, Debug)]
-pub struct RequestQueueSpec {
-    /// The namespace.
-    pub nsid: Nsid,
-    /// Commands in flight at most.
-    pub depth: u32,
-    /// Ring entries: more than `depth`.
-    pub entries: u32,
-    /// The longest that one command may take.
-    pub limit: Duration,
+warpbell_base::options! {
+    /// How a queue of requests is driven.
+    #[derive(Clone, Debug)]
+    pub struct RequestQueueSpec {
+        /// The namespace.
+        pub nsid: Nsid,
+        /// Commands in flight at most.
+        pub depth: u32,
+        /// Ring entries: more than `depth`.
+        pub entries: u32,
+        /// The longest that one command may take.
+        pub timeout: Duration,
+    } no new
+}
+
+impl RequestQueueSpec {
+    /// So many commands in flight, with as many entries as they need, and 30 s for each.
+    pub fn new(nsid: Nsid, depth: u32) -> RequestQueueSpec {
+        let entries = depth.saturating_add(1).checked_next_power_of_two().unwrap_or(u32::MAX);
+        RequestQueueSpec { nsid, depth, entries, timeout: Duration::from_secs(30) }
+    }
 }
 
 /// A request of which commands are in flight, or to come.
@@ -160,10 +170,10 @@ impl<M: IoMemory, T> RequestQueue<M, T> {
         if self.queue.is_some() {
             return Ok(());
         }
-        let spec = HostQueueSpec::new(self.spec.entries, IoQueueOptions::new().deadline(self.spec.limit));
+        let spec = HostQueueSpec::new(self.spec.entries, IoQueueOptions::new().timeout(self.spec.timeout));
         // Slots are at most as many as entries.
         let buffer = self.memory.buffer(self.spec.entries as usize * RANGE_BYTES)?;
-        let data = DataPointers::new(buffer.as_ref(), self.memory.descriptor());
+        let data = DataPointers::new(buffer.as_ref(), self.memory.data_pointer());
         let queue = HostQueue::new(&self.memory, self.spec.nsid, spec, buffer.clone())?;
         self.slots = vec![None; queue.depth() as usize];
         (self.ranges, self.queue) = (Some((buffer, data)), Some(queue));
@@ -355,8 +365,8 @@ mod tests {
     fn what_is_split_ends_once_and_before_a_flush_behind_it() {
         let ssd = Ssd::open(&"soft:size=4m,mdts=1".parse().unwrap(), &OpenOptions::new()).unwrap();
         let buffer = ssd.buffer(64 << 10).unwrap();
-        let data = DataPointers::new(buffer.as_ref(), ssd.data_path().descriptor);
-        let spec = RequestQueueSpec { nsid: Nsid(1), depth: 2, entries: 4, limit: Duration::from_secs(60) };
+        let data = DataPointers::new(buffer.as_ref(), ssd.data_path().data_pointer);
+        let spec = RequestQueueSpec::new(Nsid(1), 2).timeout(Duration::from_secs(60));
         let mut queue = RequestQueue::new(&ssd, spec).unwrap();
         for (tag, op) in [IoOp::Write, IoOp::Flush, IoOp::Read].into_iter().enumerate() {
             let blocks = if op == IoOp::Flush { 0 } else { 128 };
@@ -401,9 +411,8 @@ mod tests {
         for half in ["submission", "completion"] {
             let ssd = undeleting(half);
             let buffer = ssd.buffer(4096).unwrap();
-            let data = Some((DataPointers::new(buffer.as_ref(), ssd.data_path().descriptor), 0));
-            let spec =
-                RequestQueueSpec { nsid: Nsid(1), depth: 4, entries: 8, limit: Duration::from_millis(200) };
+            let data = Some((DataPointers::new(buffer.as_ref(), ssd.data_path().data_pointer), 0));
+            let spec = RequestQueueSpec::new(Nsid(1), 4).timeout(Duration::from_millis(200));
             let mut queue = RequestQueue::new(&ssd, spec).unwrap();
             let (user, memory) = (Arc::new(()), Arc::new(()));
             let mut run = |lba| {

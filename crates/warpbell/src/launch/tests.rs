@@ -32,7 +32,8 @@ struct CountArgs {
 
 fn compile(cache: &Path) -> Program {
     let options = CompileOptions::default().define("STEP=3").cache(cache);
-    Program::compile(&Target::Cpu.open().unwrap(), "count.cu", COUNT, &options).unwrap()
+    // SAFETY: the source has no initialisers but those of its kernels.
+    unsafe { Program::compile(&Target::Cpu.open().unwrap(), "count.cu", COUNT, &options) }.unwrap()
 }
 
 fn attach() -> Attachment {
@@ -118,7 +119,8 @@ struct VolumeArgs {
 
 fn compile_sum(cache: &Path) -> Program {
     let options = CompileOptions::default().cache(cache);
-    Program::compile(&Target::Cpu.open().unwrap(), "sum.cu", SUM, &options).unwrap()
+    // SAFETY: as above.
+    unsafe { Program::compile(&Target::Cpu.open().unwrap(), "sum.cu", SUM, &options) }.unwrap()
 }
 
 #[test]
@@ -184,10 +186,14 @@ fn what_does_not_fit_the_program_is_refused_by_name() {
     assert_eq!(error("count", &0), format!("kernel count: arguments of 8 bytes, but it takes {size}"));
     let none = "#include <warpbell/warpbell.cuh>\n";
     let options = CompileOptions::default().cache(cache.path());
-    let error = Program::compile(&Target::Cpu.open().unwrap(), "none.cu", none, &options).unwrap_err();
+    // SAFETY: there is nothing in it.
+    let compiled = unsafe { Program::compile(&Target::Cpu.open().unwrap(), "none.cu", none, &options) };
+    let error = compiled.unwrap_err();
     assert_eq!(error.to_string(), "none.cu: it has no kernel that WARPBELL_KERNEL(name, args) defined");
     // Without the macro that it needs.
-    let error = Program::compile(&Target::Cpu.open().unwrap(), "count.cu", COUNT, &options).unwrap_err();
+    // SAFETY: as above.
+    let compiled = unsafe { Program::compile(&Target::Cpu.open().unwrap(), "count.cu", COUNT, &options) };
+    let error = compiled.unwrap_err();
     assert!(error.to_string().contains("count.cu:5:") && error.to_string().contains("STEP"), "{error}");
     assert_eq!(error.exit_code(), 1);
 }

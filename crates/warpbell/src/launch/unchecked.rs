@@ -2,11 +2,14 @@
 #![expect(unsafe_code, reason = "kernels are native code over the addresses that they are given")]
 //! Launches of any kernel over queues: the caller answers for its arguments.
 
+use std::path::Path;
+
+use warpbell_kernels::toolchain::Variant;
 use zerocopy::{Immutable, IntoBytes};
 
 use super::{Launch, Module};
 use crate::queues::attach::prepare;
-use crate::{Attachment, Error, Lease, Program, Volume};
+use crate::{Attachment, CompileOptions, Error, Lease, OpenTarget, Program, Volume};
 
 mod sealed {
     use super::{Error, Launch, Module};
@@ -87,12 +90,39 @@ impl Program {
         unsafe { over.launch_unchecked(self.module(), kernel, args) }
     }
 
+    /// Compiles `source` for a target. `name` is what messages call it: the compiler's own name its lines.
+    ///
+    /// # Safety
+    /// On the CPU target the result is loaded into this process at once, and what its globals are initialised by runs: it
+    /// is trusted as this program's own code is. For other targets nothing of it runs before a launch.
+    pub unsafe fn compile(
+        target: &OpenTarget,
+        name: &str,
+        source: &str,
+        options: &CompileOptions,
+    ) -> Result<Program, Error> {
+        Program::of(target, &options.apply(Variant::text(name, source)))
+    }
+
+    /// The same for the source in a file.
+    ///
+    /// # Safety
+    /// As for [`compile`](Self::compile).
+    pub unsafe fn compile_file(
+        target: &OpenTarget,
+        path: &Path,
+        options: &CompileOptions,
+    ) -> Result<Program, Error> {
+        let source = Variant::file(path).map_err(warpbell_kernels::Error::from)?;
+        Program::of(target, &options.apply(source))
+    }
+
     /// Kernels that were compiled before: PTX or a cubin of nvcc for a GPU, with this version's headers; a shared object
     /// of this version of Warpbell for the CPU target.
     ///
     /// # Safety
     /// A shared object's code is trusted as this program's own is: its initialisers run now.
-    pub unsafe fn load(target: &crate::OpenTarget, path: &std::path::Path) -> Result<Program, Error> {
+    pub unsafe fn load(target: &OpenTarget, path: &Path) -> Result<Program, Error> {
         if target.gpu().is_some() {
             return Program::image(target, path);
         }

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use warpbell_driver::{Controller, Namespace, QueuePair};
+use warpbell_driver::{Controller, DriverError, Namespace, QueuePair};
 use warpbell_files::NamespaceId;
 use warpbell_hw::{Device, DmaAccess, DoorbellPath, Nsid, Window};
 use warpbell_kernels::abi::{self, KernelArgs};
@@ -21,11 +21,11 @@ use crate::queues::memory::Memory;
 use crate::queues::pairs::{check_queues, check_replacement_queues, create_pairs, delete_pairs};
 use crate::recovery::{QueueTable, TableParts, Watch};
 use crate::{
-    Buffer, Descriptor, DeviceMemory, DoorbellChoice, Error, KernelQueues, KernelQueuesSpec, Launch, Module,
-    OpenTarget, OrderPolicy, QueueCounters, Recovery, Regions, Sharing, Target, TraceSpec,
+    Buffer, DataPointerKind, DeviceMemory, DoorbellChoice, Error, KernelQueues, KernelQueuesSpec, Launch,
+    Module, OpenTarget, OrderPolicy, QueueCounters, Recovery, Regions, Sharing, Target, TraceSpec,
 };
 
-warpbell_hw::options! {
+warpbell_base::options! {
     /// What to attach.
     #[derive(Clone, Debug)]
     pub struct AttachOptions {
@@ -44,7 +44,7 @@ warpbell_hw::options! {
         /// Who uses a queue.
         pub sharing: Sharing,
         /// Deadline of a wait in kernels, from its start.
-        pub deadline: Duration,
+        pub timeout: Duration,
         /// Where the 64-bit counters start. Flush commands bring the rings to the same position first.
         pub start: u64,
         /// The queues' priority, where the SSD was opened with weighted round robin.
@@ -61,7 +61,7 @@ warpbell_hw::options! {
 }
 
 impl Default for AttachOptions {
-    /// One exclusive queue for one warp, 64 commands outstanding, 10 s deadline.
+    /// One exclusive queue for one warp, 64 commands outstanding, 10 s for each.
     fn default() -> AttachOptions {
         AttachOptions {
             target: Target::Cpu,
@@ -71,7 +71,7 @@ impl Default for AttachOptions {
             iodepth: 64,
             commands_per_lane: None,
             sharing: Sharing::Exclusive,
-            deadline: Duration::from_secs(10),
+            timeout: Duration::from_secs(10),
             start: 0,
             priority: QueuePriority::URGENT,
             replacement_queues: 2,
@@ -90,10 +90,10 @@ impl AttachOptions {
     fn layout(&self, wide: bool) -> Result<CidLayout, Error> {
         let make = if wide { CidLayout::wide } else { CidLayout::new };
         let layout = match self.commands_per_lane {
-            Some(tokens) => make(self.queues, self.warps, tokens)?,
+            Some(commands_per_lane) => make(self.queues, self.warps, commands_per_lane)?,
             None => [DEFAULT_COMMANDS_PER_LANE, 2]
                 .iter()
-                .find_map(|tokens| make(self.queues, self.warps, *tokens).ok())
+                .find_map(|commands_per_lane| make(self.queues, self.warps, *commands_per_lane).ok())
                 .map_or_else(|| make(self.queues, self.warps, 1), Ok)?,
         };
         if self.sharing == Sharing::Exclusive && self.warps != self.queues {
@@ -104,8 +104,8 @@ impl AttachOptions {
 
     fn queues_spec(&self, wide_cids: bool, in_order: bool) -> Result<KernelQueuesSpec, Error> {
         let layout = self.layout(wide_cids)?;
-        let (sharing, deadline, start) = (self.sharing, self.deadline, self.start);
-        Ok(KernelQueuesSpec { layout, sharing, deadline, start, wide_cids, in_order })
+        let (sharing, timeout, start) = (self.sharing, self.timeout, self.start);
+        Ok(KernelQueuesSpec { layout, sharing, timeout, start, wide_cids, in_order })
     }
 
     fn check(&self, max_entries: u32) -> Result<(), Error> {
@@ -140,7 +140,7 @@ struct Inner {
     buffers: Mutex<Vec<Buffer>>,
     watch: Arc<Watch>,
     /// Whether the controller deleted the queues, once it was asked to, or why not.
-    deleted: Arc<OnceLock<Result<(), String>>>,
+    deleted: Arc<OnceLock<Result<(), Arc<DriverError>>>>,
 }
 
 /// A launch over the queues of all of these. On the CPU target its clock is that of the last of their devices that has
@@ -200,8 +200,8 @@ impl Attachment {
             Some(trace) => queues.traced(&target, trace)?,
             None => queues,
         };
-        let namespace_ref = namespace_ref(controller, namespace, source.descriptor(), &queues);
-        let (nsid, limit) = (namespace.nsid, options.deadline);
+        let namespace_ref = namespace_ref(controller, namespace, source.data_pointer(), &queues);
+        let (nsid, limit) = (namespace.nsid, options.timeout);
         let left = watch.recovery().left_proof();
         let request = DoorbellRequest { source: &source, choice, nsid, limit, left };
         request.prepare(&target)?;
@@ -406,7 +406,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         let _alone = self.watch.recovery().alone();
         self.watch.recovery().forget(&self.table);
-        let deleted = delete_pairs(&self.source, &self.table.take_pairs());
+        let deleted = delete_pairs(&self.source, &self.table.take_pairs()).map_err(Arc::new);
         let kept = deleted.is_err();
         // Set here alone, and once.
         let _ = self.deleted.set(deleted);
@@ -471,11 +471,11 @@ fn publish(
 fn namespace_ref(
     controller: &Controller,
     namespace: &Namespace,
-    by: Descriptor,
+    by: DataPointerKind,
     queues: &KernelQueues,
 ) -> abi::NamespaceRef {
     let block_bytes = u64::from(namespace.block_size);
-    let by_prp = if by == Descriptor::Prp { u64::from(abi::PRP_LIST_MAX) * 4096 } else { u64::MAX };
+    let by_prp = if by == DataPointerKind::Prp { u64::from(abi::PRP_LIST_MAX) * 4096 } else { u64::MAX };
     let identify = controller.identify();
     let transfer = controller.max_transfer_bytes().unwrap_or(u64::MAX).min(by_prp);
     abi::NamespaceRef {
@@ -483,7 +483,7 @@ fn namespace_ref(
         nsid: namespace.nsid.get(),
         block_shift: namespace.block_size.trailing_zeros(),
         max_blocks: (transfer / block_bytes).clamp(1, 65536) as u32,
-        flags: if by == Descriptor::Sgl { abi::NAMESPACE_SGL } else { 0 },
+        flags: if by == DataPointerKind::Sgl { abi::NAMESPACE_SGL } else { 0 },
         crdt: [identify.crdt1, identify.crdt2, identify.crdt3].map(u32::from),
         ..queues.namespace()
     }

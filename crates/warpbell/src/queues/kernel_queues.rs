@@ -30,7 +30,7 @@ impl Sharing {
     }
 }
 
-warpbell_hw::options! {
+warpbell_base::options! {
     /// What the queues of one launch have in common.
     #[derive(Clone, Copy, Debug)]
     pub struct KernelQueuesSpec {
@@ -39,7 +39,7 @@ warpbell_hw::options! {
         /// Who uses a queue.
         pub sharing: Sharing,
         /// Deadline of a wait in kernels, from its start.
-        pub deadline: Duration,
+        pub timeout: Duration,
         /// Where the 64-bit counters start; the rings stand at this position modulo twice their entries.
         pub start: u64,
         /// Whether command identifiers have 32 bits (experimental).
@@ -55,7 +55,7 @@ impl KernelQueuesSpec {
         KernelQueuesSpec {
             layout,
             sharing: Sharing::Exclusive,
-            deadline: Duration::from_secs(10),
+            timeout: Duration::from_secs(10),
             start: 0,
             wide_cids: false,
             in_order: false,
@@ -238,7 +238,7 @@ impl KernelQueues {
             words: element::<u32>(self.words.address(), slot * spec.layout.words()),
             host: self.pages.address(slot),
             quarantine: self.pages.quarantine_address(slot),
-            timeout_ns: spec.deadline.as_nanos() as u64,
+            timeout_ns: spec.timeout.as_nanos() as u64,
             sq_shift: shift,
             cq_shift: shift,
             ring_shift: 5,

@@ -67,11 +67,11 @@ pub enum LayoutError {
     },
     /// More commands per lane than it has CIDs.
     #[error(
-        "commands in flight per lane {tokens}: {per_queue} warps on a queue leave each lane {limit} CIDs"
+        "commands in flight per lane {commands_per_lane}: {per_queue} warps on a queue leave each lane {limit} CIDs"
     )]
     TooManyTokens {
         /// Commands per lane asked for.
-        tokens: u32,
+        commands_per_lane: u32,
         /// Warps that share one queue.
         per_queue: u32,
         /// CIDs per lane.
@@ -95,19 +95,26 @@ pub struct CidLayout {
 }
 
 impl CidLayout {
-    /// The layout of `warps` warps over `queues` queues with at least `tokens` commands in flight
+    /// The layout of `warps` warps over `queues` queues with at least `commands_per_lane` commands in flight
     /// per lane (rounded up to a power of two).
-    pub fn new(queues: u32, warps: u32, tokens: u32) -> Result<CidLayout, LayoutError> {
-        CidLayout::fit(queues, warps, tokens, &NARROW)
+    pub fn new(queues: u32, warps: u32, commands_per_lane: u32) -> Result<CidLayout, LayoutError> {
+        CidLayout::fit(queues, warps, commands_per_lane, &NARROW)
     }
 
     /// The same for 32-bit CIDs: the tag `warp_slot << 16 | local` goes on the wire unchanged.
-    pub fn wide(queues: u32, warps: u32, tokens: u32) -> Result<CidLayout, LayoutError> {
-        CidLayout::fit(queues, warps, tokens, &WIDE)
+    pub fn wide(queues: u32, warps: u32, commands_per_lane: u32) -> Result<CidLayout, LayoutError> {
+        CidLayout::fit(queues, warps, commands_per_lane, &WIDE)
     }
 
-    fn fit(queues: u32, warps: u32, tokens: u32, space: &CidSpace) -> Result<CidLayout, LayoutError> {
-        for (what, count) in [("queues", queues), ("warps", warps), ("commands in flight per lane", tokens)] {
+    fn fit(
+        queues: u32,
+        warps: u32,
+        commands_per_lane: u32,
+        space: &CidSpace,
+    ) -> Result<CidLayout, LayoutError> {
+        for (what, count) in
+            [("queues", queues), ("warps", warps), ("commands in flight per lane", commands_per_lane)]
+        {
             if count == 0 {
                 return Err(LayoutError::Zero { what });
             }
@@ -124,10 +131,14 @@ impl CidLayout {
         let local_bits = space.local_bits.min(space.bits - slot_bits);
         // A lane keeps its CIDs in a mask of 32 bits.
         let per_lane = 1 << (local_bits - LANE_BITS).min(5);
-        if tokens > per_lane {
-            return Err(LayoutError::TooManyTokens { tokens, per_queue: warp_slots, limit: per_lane });
+        if commands_per_lane > per_lane {
+            return Err(LayoutError::TooManyTokens {
+                commands_per_lane,
+                per_queue: warp_slots,
+                limit: per_lane,
+            });
         }
-        let token_shift = tokens.next_power_of_two().trailing_zeros();
+        let token_shift = commands_per_lane.next_power_of_two().trailing_zeros();
         Ok(CidLayout { queues, warps, warp_slots, local_bits, token_shift })
     }
 
@@ -137,7 +148,7 @@ impl CidLayout {
     }
 
     /// Commands that one lane may have in flight.
-    pub fn tokens(&self) -> u32 {
+    pub fn commands_per_lane(&self) -> u32 {
         1 << self.token_shift
     }
 }
@@ -149,7 +160,10 @@ mod tests {
     #[test]
     fn one_warp_gets_all_local_bits() {
         let layout = CidLayout::new(1, 1, 4).unwrap();
-        assert_eq!((layout.warp_slots, layout.local_bits, layout.tokens(), layout.words()), (1, 10, 4, 128));
+        assert_eq!(
+            (layout.warp_slots, layout.local_bits, layout.commands_per_lane(), layout.words()),
+            (1, 10, 4, 128)
+        );
     }
 
     #[test]
@@ -157,13 +171,13 @@ mod tests {
         let layout = CidLayout::new(2, 256, 4).unwrap();
         assert_eq!((layout.warp_slots, layout.local_bits), (128, 9));
         let tight = CidLayout::new(1, 2048, 1).unwrap();
-        assert_eq!((tight.local_bits, tight.tokens()), (5, 1));
+        assert_eq!((tight.local_bits, tight.commands_per_lane()), (5, 1));
     }
 
     #[test]
     fn wide_cids_are_tags_and_lift_the_limit() {
         let layout = CidLayout::wide(1, 65536, 4).unwrap();
-        assert_eq!((layout.warp_slots, layout.local_bits, layout.tokens()), (65536, 16, 4));
+        assert_eq!((layout.warp_slots, layout.local_bits, layout.commands_per_lane()), (65536, 16, 4));
         assert_eq!(CidLayout::wide(1, 3, 32).unwrap().local_bits, 16);
         let error = CidLayout::wide(1, 65537, 1).unwrap_err().to_string();
         assert_eq!(error, "warps 65537 on 1 queues: 65537 warps share a queue, CIDs allow at most 65536");
@@ -183,11 +197,11 @@ mod tests {
     #[test]
     fn every_accepted_layout_keeps_cids_apart() {
         for warps in [1u32, 2, 3, 31, 64, 65, 500, 2048] {
-            for tokens in [1u32, 2, 4, 32] {
-                let Ok(layout) = CidLayout::new(1, warps, tokens) else { continue };
+            for commands_per_lane in [1u32, 2, 4, 32] {
+                let Ok(layout) = CidLayout::new(1, warps, commands_per_lane) else { continue };
                 let top = ((layout.warp_slots - 1) << layout.local_bits) | ((1 << layout.local_bits) - 1);
                 assert!(top <= 0xffff, "{layout:?}");
-                assert!(layout.tokens() <= 1 << (layout.local_bits - LANE_BITS), "{layout:?}");
+                assert!(layout.commands_per_lane() <= 1 << (layout.local_bits - LANE_BITS), "{layout:?}");
             }
         }
     }

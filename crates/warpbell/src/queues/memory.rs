@@ -14,7 +14,7 @@ use crate::device_data::{DeviceData, DeviceRoute};
 use crate::queues::device_rings::DeviceRings;
 use crate::queues::mapping::ReservedRing;
 use crate::{
-    Buffer, DataPath, DataPlacement, Delivery, Descriptor, Domains, Error, ForeignMemory, OpenOptions,
+    Buffer, DataPath, DataPlacement, DataPointerKind, Delivery, Domains, Error, ForeignMemory, OpenOptions,
     OpenTarget, OrderDomain, OrderPolicy, Reaper, RingPlace, RingPlacement,
 };
 
@@ -24,7 +24,7 @@ pub(crate) struct Memory {
     controller: Arc<Controller>,
     rings: RingPlacement,
     data: DataPlacement,
-    descriptor: Descriptor,
+    data_pointer: DataPointerKind,
     /// Foreign memory, as this SSD has it mapped.
     mapped: Vec<(Arc<ForeignMemory>, Arc<DmaBuffer>)>,
     /// Memory of the user's, as this SSD has it mapped.
@@ -49,7 +49,7 @@ impl Memory {
         (space, translated): (SpaceKind, bool),
     ) -> Result<Memory, Error> {
         let by_sgl = controller.supports_sgl() && !options.prp_only;
-        let descriptor = if by_sgl { Descriptor::Sgl } else { Descriptor::Prp };
+        let data_pointer = if by_sgl { DataPointerKind::Sgl } else { DataPointerKind::Prp };
         let (controller, rings, data) = (controller.clone(), options.rings.clone(), options.data.clone());
         let registrations = Arc::new(Registrations::new(controller.device().dma()));
         let mapped = Vec::new();
@@ -58,7 +58,7 @@ impl Memory {
             controller,
             rings,
             data,
-            descriptor,
+            data_pointer,
             mapped,
             registrations,
             device_registrations: Arc::default(),
@@ -276,7 +276,7 @@ impl Memory {
 
     fn described(&self, data: Data) -> Result<Buffer, Error> {
         self.controller.check_reach("a data buffer", data.iova(), data.len() as u64)?;
-        Buffer::new(self.controller.arena(), data, self.descriptor)
+        Buffer::new(self.controller.arena(), data, self.data_pointer)
     }
 
     pub(crate) fn controller(&self) -> &Arc<Controller> {
@@ -346,8 +346,8 @@ impl Memory {
         &self.rings
     }
 
-    pub(crate) fn descriptor(&self) -> Descriptor {
-        self.descriptor
+    pub(crate) fn data_pointer(&self) -> DataPointerKind {
+        self.data_pointer
     }
 
     pub(crate) fn domains(&self) -> Domains {
@@ -395,7 +395,7 @@ impl Memory {
             polled: self.controller.device().doorbells().window().memory().is_ordinary(),
             refused: None,
             shadows: self.controller.uses_doorbell_buffer(),
-            descriptor: self.descriptor,
+            data_pointer: self.data_pointer,
             route: None,
         }
     }

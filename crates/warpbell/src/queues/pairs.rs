@@ -2,7 +2,9 @@
 
 use std::borrow::Borrow;
 
-use warpbell_driver::{Controller, IoQueue, IoQueueOptions, Notification, QueuePair, QueueSpec, RingMemory};
+use warpbell_driver::{
+    Controller, DriverError, IoQueue, IoQueueOptions, Notification, QueuePair, QueueSpec, RingMemory,
+};
 use warpbell_hw::Nsid;
 use warpbell_nvme::command::QueuePriority;
 
@@ -102,13 +104,13 @@ pub(crate) fn create_pair(
 
 /// Deletes queue pairs; a failure is logged, and the pair's memory then stays mapped. `Err` if the controller may still
 /// execute commands of one of them: why the first was not deleted.
-pub(crate) fn delete_pairs<P: Borrow<QueuePair>>(memory: &Memory, pairs: &[P]) -> Result<(), String> {
+pub(crate) fn delete_pairs<P: Borrow<QueuePair>>(memory: &Memory, pairs: &[P]) -> Result<(), DriverError> {
     let mut kept = Ok(());
     for pair in pairs {
         if let Err(error) = memory.controller().retire_queue_pair(pair.borrow()) {
             tracing::warn!(%error, "queue pair was not deleted");
             if !memory.is_let_go() {
-                kept = kept.and_then(|()| Err(error.to_string()));
+                kept = kept.and(Err(error));
             }
         }
     }

@@ -65,7 +65,7 @@ impl Proof {
     ) -> Result<Box<Proof>, Error> {
         let pair = source.controller().create_queue_pair(QueueSpec::new(ENTRIES))?;
         // What is written is rung by hand, and deadlines are counted here.
-        let options = IoQueueOptions::new().sq_batch(ENTRIES).deadline(NEVER);
+        let options = IoQueueOptions::new().sq_batch(ENTRIES).timeout(NEVER);
         let queue = Some(IoQueue::new(pair, options)?);
         let mut proof = Proof {
             target: target.clone(),

@@ -19,7 +19,7 @@ impl QueueTable {
         let (queues, layout) = (&self.parts.queues, self.parts.queues.layout());
         let (mut all, mut missing) = (HashSet::new(), Vec::new());
         for (lane, mask) in queues.pages().quarantined(slot) {
-            for k in (0..layout.tokens()).filter(|k| mask >> k & 1 != 0) {
+            for k in (0..layout.commands_per_lane()).filter(|k| mask >> k & 1 != 0) {
                 let word = queues.word(slot, ((lane << layout.token_shift) | k) as usize)?;
                 let generation = (word >> abi::SLOT_GENERATION_SHIFT) as u16;
                 let command = Command { lane, k, generation };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-warpbell_hw::options! {
+warpbell_base::options! {
     /// What the host does about queues and controllers that do not answer. Every step has a limit of its own.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct RecoveryPolicy {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpbell_driver::{AbortOutcome, ControllerState, EventDetail};
+use warpbell_driver::{AbortOutcome, ControllerState, DriverError, EventDetail};
 use warpbell_hw::{Cid, Qid};
 use warpbell_vfio::PciDevice;
 
@@ -13,8 +13,8 @@ use super::mutation::{Mutation, off};
 use super::release::Release;
 use super::table::{Obstacle, QueueTable};
 use super::watch::Turn;
-use super::{AbortAnswer, Recovery, RecoveryEvent, SsdEventKind};
-use crate::error_chain;
+use super::{AbortAnswer, QueueName, Recovery, RecoveryEvent, SsdEventKind};
+use crate::{Error, error_chain};
 
 /// The longest between two tries to read events that could not be read.
 const LONGEST_EVENT_PAUSE: Duration = Duration::from_secs(60);
@@ -29,7 +29,7 @@ pub(crate) struct Looking {
     pub(super) resets: VecDeque<Duration>,
     pub(super) release: Release,
     /// Why it is reset before anything else: what a step of the last pass left behind, only a reset takes away.
-    pub(super) unsettled: Option<String>,
+    pub(super) unsettled: Option<Broken>,
     next_health: Duration,
     next_events: Duration,
     /// Tries in a row that failed.
@@ -45,6 +45,17 @@ pub(super) enum Phase {
     Quiescing { since: Duration, until: Duration, reason: String },
     /// It was given up.
     Lost,
+}
+
+/// Why only a reset helps a queue.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Broken {
+    #[error("{queue} cannot be looked at: {error}")]
+    Unreadable { queue: QueueName, error: Box<Error> },
+    #[error("{queue} could not be deleted: {}", error_chain(error))]
+    Undeleted { queue: QueueName, error: Box<DriverError> },
+    #[error("no successor of {queue}: {}", error_chain(error))]
+    NoSuccessor { queue: QueueName, error: Box<Error> },
 }
 
 /// How the controller looks.
@@ -147,7 +158,7 @@ impl Recovery {
         if looking.phase == Phase::Up
             && let Some(reason) = looking.unsettled.take().or_else(|| self.climb_all(tables))
         {
-            self.reset(looking, tables, reason);
+            self.reset(looking, tables, reason.to_string());
             if looking.phase == Phase::Up {
                 // A queue that was not created for certain has its memory until the next reset.
                 looking.unsettled = self.climb_all(tables);
@@ -174,7 +185,7 @@ impl Recovery {
     }
 
     /// The next steps of all queues. The reason for a reset, if there is one.
-    fn climb_all(&self, tables: &[Arc<QueueTable>]) -> Option<String> {
+    fn climb_all(&self, tables: &[Arc<QueueTable>]) -> Option<Broken> {
         let mut abort_time = self.policy.abort;
         for table in tables.iter().filter(|table| table.parts.recovers) {
             for index in 0..table.len() {
@@ -197,11 +208,13 @@ impl Recovery {
     }
 
     /// Steps of one queue, until it has to wait for something.
-    fn climb(&self, table: &QueueTable, index: usize, abort_time: &mut Duration) -> Result<(), String> {
+    fn climb(&self, table: &QueueTable, index: usize, abort_time: &mut Duration) -> Result<(), Broken> {
         loop {
             let scan = match table.scan(index) {
                 Ok(scan) => scan,
-                Err(error) => return Err(format!("{} cannot be looked at: {error}", table.name(index))),
+                Err(error) => {
+                    return Err(Broken::Unreadable { queue: table.name(index), error: error.into() });
+                }
             };
             self.count(|counters| {
                 counters.alarms += u64::from(scan.alarmed);
@@ -292,11 +305,11 @@ impl Recovery {
     }
 
     /// Has a queue deleted that was given up. The reason for a reset, if it cannot be.
-    fn delete(&self, table: &QueueTable, index: usize) -> Result<(), String> {
+    fn delete(&self, table: &QueueTable, index: usize) -> Result<(), Broken> {
         let (queue, begun) = (table.name(index), self.now());
         if let Some(pair) = table.pair(index).filter(|_| !off(Mutation::SuccessorBeforeDeletion)) {
             let deleted = self.controller.retire_queue_pair_within(&pair, self.policy.delete);
-            deleted.map_err(|error| format!("{queue} could not be deleted: {}", error_chain(&error)))?;
+            deleted.map_err(|error| Broken::Undeleted { queue, error: error.into() })?;
         }
         let took = self.now().saturating_sub(begun);
         if off(Mutation::StateAfterDeletion) {
@@ -319,7 +332,7 @@ impl Recovery {
     }
 
     /// Makes a successor; false if that has to wait. The reason for a reset, if it cannot be made.
-    fn replace(&self, table: &QueueTable, index: usize) -> Result<bool, String> {
+    fn replace(&self, table: &QueueTable, index: usize) -> Result<bool, Broken> {
         let (queue, since) = (table.name(index), table.with_stage(index, |stage| stage.lost_since()));
         match table.replace(index, self.policy.replace) {
             Ok((by, epoch)) => {
@@ -333,7 +346,7 @@ impl Recovery {
                 tracing::debug!(%error, %queue, "its successor waits for an identifier");
                 Ok(false)
             }
-            Err(Obstacle::Failed(error)) => Err(format!("no successor of {queue}: {}", error_chain(&error))),
+            Err(Obstacle::Failed(error)) => Err(Broken::NoSuccessor { queue, error: error.into() }),
         }
     }
 

@@ -82,7 +82,7 @@ fn victim(slots: &[Option<Slot>], at: usize, ahead: usize) -> usize {
 fn step_of(tile: &Tile, slot: u32, after: u32, flags: u32) -> TileStep {
     TileStep {
         tile: tile.number,
-        first_block: tile.first_block,
+        first_block: tile.first_block.get(),
         row_stride: tile.row_stride,
         blocks: tile.blocks,
         rows: tile.rows,
@@ -95,10 +95,12 @@ fn step_of(tile: &Tile, slot: u32, after: u32, flags: u32) -> TileStep {
 
 #[cfg(test)]
 mod tests {
+    use warpbell_hw::Lba;
+
     use super::*;
 
     fn order(numbers: &[u64]) -> Vec<Tile> {
-        numbers.iter().map(|number| Tile::linear(*number, number * 8, 8)).collect()
+        numbers.iter().map(|number| Tile::linear(*number, Lba(number * 8), 8)).collect()
     }
 
     fn made(numbers: &[u64], slots: u32, ahead: u32) -> TileSchedule {
@@ -179,13 +181,13 @@ mod tests {
     fn what_no_kernel_could_stream_is_refused() {
         let spec = TileSpec { block_bytes: 512, slots: 2, ahead: 1 };
         let said = |tiles: &[Tile], spec| build(tiles, spec).expect_err("refused").to_string();
-        let tile = Tile::linear(1, 0, 8);
+        let tile = Tile::linear(1, Lba(0), 8);
         assert!(said(&[tile], TileSpec { slots: 33, ..spec }).contains("1 to 32"));
         assert!(said(&[tile], TileSpec { ahead: 2, ..spec }).contains("less than the 2 slots"));
         assert!(said(&[tile], TileSpec { block_bytes: 500, ..spec }).contains("power of two"));
         assert!(said(&[tile], TileSpec { block_bytes: 1 << 31, ..spec }).contains("1 MiB"));
         assert!(said(&[Tile { rows: 33, ..tile }], spec).contains("1 to 32 rows"));
         assert!(said(&[Tile { blocks: 4096, ..tile }], spec).contains("1 MiB"));
-        assert!(said(&[tile, Tile { first_block: 3, ..tile }], spec).contains("wherever it is used"));
+        assert!(said(&[tile, Tile { first_block: Lba(3), ..tile }], spec).contains("wherever it is used"));
     }
 }

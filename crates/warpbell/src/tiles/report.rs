@@ -110,6 +110,8 @@ fn stays(schedule: &TileSchedule) -> (BTreeMap<u64, u64>, BTreeMap<u64, u64>) {
 
 #[cfg(test)]
 mod tests {
+    use warpbell_hw::Lba;
+
     use crate::{Tile, TileSchedule, TileSpec};
 
     #[test]
@@ -123,14 +125,14 @@ mod tests {
             }
             recent.push(*number);
         }
-        let order: Vec<Tile> = numbers.iter().map(|tile| Tile::linear(*tile, tile * 4, 4)).collect();
+        let order: Vec<Tile> = numbers.iter().map(|tile| Tile::linear(*tile, Lba(tile * 4), 4)).collect();
         let spec = TileSpec { block_bytes: 512, slots: 2, ahead: 0 };
         assert_eq!(TileSchedule::new(&order, spec).expect("a schedule").report().reuse_distances, expected);
     }
 
     #[test]
     fn distances_uses_and_residency_are_those_of_the_order() {
-        let order: Vec<Tile> = [0, 1, 0, 2, 1, 1].map(|tile| Tile::linear(tile, tile * 4, 4)).to_vec();
+        let order: Vec<Tile> = [0, 1, 0, 2, 1, 1].map(|tile| Tile::linear(tile, Lba(tile * 4), 4)).to_vec();
         let spec = TileSpec { block_bytes: 512, slots: 2, ahead: 0 };
         let report = TileSchedule::new(&order, spec).expect("a schedule").report();
         // Tile 0 over 1; 1 over 0 and 2; 1 at once.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::str::FromStr;
 
+use warpbell_hw::Lba;
 use warpbell_kernels::abi::{TILE_RESIDENT, TileStep};
 
 use super::{Tile, TileSchedule, TileSpec, check_spec, check_tile};
@@ -72,29 +73,52 @@ pub(super) fn read(text: &str) -> Result<TileSchedule, Error> {
     let mut replay = Replay { slots: vec![None; slots as usize], tiles: HashMap::new() };
     let mut steps = Vec::new();
     while let Some(text) = lines.take() {
-        let step = step(text, steps.len()).map_err(|why| lines.wrong(why))?;
+        let step = step(text, steps.len()).map_err(|error| lines.wrong(error.to_string()))?;
         check_tile(&tile_of(&step), &spec).map_err(|error| lines.caused(&error))?;
-        replay.take(&step, steps.len()).map_err(|why| lines.wrong(why))?;
+        replay.take(&step, steps.len()).map_err(|error| lines.wrong(error.to_string()))?;
         steps.push(step);
     }
     Ok(TileSchedule { spec, steps })
 }
 
-fn step(text: &str, at: usize) -> Result<TileStep, String> {
+/// What is wrong with a step.
+#[derive(Debug, thiserror::Error)]
+enum StepError {
+    #[error("should have nine columns")]
+    Columns,
+    #[error("'{value}' is no number that fits")]
+    Number { value: String },
+    #[error("should be step {at}")]
+    Order { at: usize },
+    #[error("'{value}' is neither load nor resident")]
+    How { value: String },
+    #[error("tile {tile} was elsewhere before")]
+    Moved { tile: u64 },
+    #[error("there are {count} slots")]
+    Slot { count: usize },
+    #[error("tile {tile} is not in slot {slot}")]
+    Absent { tile: u64, slot: u32 },
+    #[error("step {last} may still use slot {slot}: after must be {}", last + 1)]
+    InUse { last: usize, slot: u32 },
+    #[error("would wait for step {step}, which comes later")]
+    Later { step: u32 },
+}
+
+fn step(text: &str, at: usize) -> Result<TileStep, StepError> {
     let words: Vec<&str> = text.split(' ').collect();
     let [number, tile, first_block, blocks, rows, row_stride, slot, after, how] = words[..] else {
-        return Err("should have nine columns".to_owned());
+        return Err(StepError::Columns);
     };
-    fn value<T: FromStr>(word: &str) -> Result<T, String> {
-        word.parse().map_err(|_| format!("'{word}' is no number that fits"))
+    fn value<T: FromStr>(word: &str) -> Result<T, StepError> {
+        word.parse().map_err(|_| StepError::Number { value: word.to_owned() })
     }
     if value::<usize>(number)? != at {
-        return Err(format!("should be step {at}"));
+        return Err(StepError::Order { at });
     }
     let flags = match how {
         "load" => 0,
         "resident" => TILE_RESIDENT,
-        _ => return Err(format!("'{how}' is neither load nor resident")),
+        _ => return Err(StepError::How { value: how.to_owned() }),
     };
     Ok(TileStep {
         tile: value(tile)?,
@@ -111,7 +135,7 @@ fn step(text: &str, at: usize) -> Result<TileStep, String> {
 
 fn tile_of(step: &TileStep) -> Tile {
     let TileStep { tile: number, first_block, blocks, rows, row_stride, .. } = *step;
-    Tile { number, first_block, blocks, rows, row_stride }
+    Tile { number, first_block: Lba(first_block), blocks, rows, row_stride }
 }
 
 /// The ring as the steps leave it: each slot's load, and the latest step that used it. And where each tile is.
@@ -122,29 +146,25 @@ struct Replay {
 
 impl Replay {
     /// Whether the step can be done where it says.
-    fn take(&mut self, step: &TileStep, at: usize) -> Result<(), String> {
+    fn take(&mut self, step: &TileStep, at: usize) -> Result<(), StepError> {
         let tile = tile_of(step);
         if *self.tiles.entry(tile.number).or_insert(tile) != tile {
-            return Err(format!("tile {} was elsewhere before", tile.number));
+            return Err(StepError::Moved { tile: tile.number });
         }
         let count = self.slots.len();
-        let slot = self.slots.get_mut(step.slot as usize).ok_or(format!("there are {count} slots"))?;
+        let slot = self.slots.get_mut(step.slot as usize).ok_or(StepError::Slot { count })?;
         let load = match slot {
             Some((load, _)) if step.flags & TILE_RESIDENT != 0 && tile_of(load) == tile => *load,
             _ if step.flags & TILE_RESIDENT != 0 => {
-                return Err(format!("tile {} is not in slot {}", step.tile, step.slot));
+                return Err(StepError::Absent { tile: step.tile, slot: step.slot });
             }
             Some((_, last)) if (step.after as usize) <= *last => {
-                return Err(format!(
-                    "step {last} may still use slot {}: after must be {}",
-                    step.slot,
-                    *last + 1
-                ));
+                return Err(StepError::InUse { last: *last, slot: step.slot });
             }
             _ => *step,
         };
         if step.after as usize > at {
-            return Err(format!("would wait for step {}, which comes later", step.after - 1));
+            return Err(StepError::Later { step: step.after - 1 });
         }
         *slot = Some((load, at));
         Ok(())
@@ -156,7 +176,8 @@ mod tests {
     use super::*;
 
     fn schedule() -> TileSchedule {
-        let tile = |number: u64| Tile { number, first_block: number * 9, blocks: 2, rows: 3, row_stride: 40 };
+        let tile =
+            |number: u64| Tile { number, first_block: Lba(number * 9), blocks: 2, rows: 3, row_stride: 40 };
         let order: Vec<Tile> = (0..40).map(|at| tile(at * at % 7)).collect();
         TileSchedule::new(&order, TileSpec { block_bytes: 512, slots: 3, ahead: 1 }).expect("a schedule")
     }

@@ -12,21 +12,21 @@ use super::{Volume, VolumeBuffer, VolumeLeft, VolumePart, VolumePiece};
 use crate::{Error, IoOp, Ssd};
 use lane::{Ended, Lane, Used};
 
-warpbell_hw::options! {
+warpbell_base::options! {
     /// How the host drives its queues of a volume.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct VolumeIoSpec {
         /// Commands in flight on each SSD.
         pub depth: u32,
         /// The longest that one command may take.
-        pub deadline: Duration,
+        pub timeout: Duration,
     }
 }
 
 impl Default for VolumeIoSpec {
     /// 32 commands on each SSD, 30 s for one.
     fn default() -> VolumeIoSpec {
-        VolumeIoSpec { depth: 32, deadline: Duration::from_secs(30) }
+        VolumeIoSpec { depth: 32, timeout: Duration::from_secs(30) }
     }
 }
 

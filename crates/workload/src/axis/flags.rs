@@ -7,16 +7,42 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use warpbell::RingPlaces;
+use warpbell::{Place, RingPlaces};
 
 use crate::opening::data_place;
 use crate::options::BenchOptions;
 use crate::size::parse_duration;
 
+/// Why a value is none of a flag's, in words about the value.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ValueError {
+    #[error("it is larger than the flag takes")]
+    TooLarge,
+    #[error("expected a whole number")]
+    NotANumber,
+    #[error("'{value}': expected on or off")]
+    Switch { value: String },
+    #[error("points are named by it: expected a path without blanks")]
+    Blanks,
+    /// What the value's type says.
+    #[error("{0}")]
+    Refused(Box<dyn Error>),
+}
+
+impl ValueError {
+    fn of(error: impl Error + 'static) -> ValueError {
+        match (&error as &dyn Error).downcast_ref::<ParseIntError>().map(ParseIntError::kind) {
+            None => ValueError::Refused(error.into()),
+            Some(IntErrorKind::PosOverflow) => ValueError::TooLarge,
+            Some(_) => ValueError::NotANumber,
+        }
+    }
+}
+
 /// A flag that can be swept.
 pub(super) struct Flag {
     pub(super) name: &'static str,
-    set: fn(&mut BenchOptions, &str) -> Result<(), String>,
+    set: fn(&mut BenchOptions, &str) -> Result<(), ValueError>,
     shown: fn(&BenchOptions) -> String,
 }
 
@@ -61,7 +87,7 @@ const FLAGS: &[Flag] = &[
     flag!("io-limit", io_limit, read_open, show_open),
     flag!("runtime", runtime, read_open_time, show_open_time),
     flag!("ramp", ramp, read_time, show_time),
-    flag!("deadline", deadline, read_time, show_time),
+    flag!("timeout", timeout, read_time, show_time),
     flag!("retries", retries, read, show),
     flag!("recover", recover, read_switch, show_switch),
     flag!("threads", threads, read_open, show_open),
@@ -71,7 +97,7 @@ const FLAGS: &[Flag] = &[
     flag!("doorbells", opening.doorbells, read, show),
     flag!("iommu", opening.iommu, read, show),
     flag!("rings", opening.rings, read_rings, ring_places),
-    flag!("data", opening.data, data_place, show),
+    flag!("data", opening.data, read_place, show),
     flag!("wide-cids", opening.wide_cids, read_switch, show_switch),
     flag!("fault", opening.fault, read_plan, show_plan),
 ];
@@ -127,12 +153,14 @@ pub fn swept() -> impl Iterator<Item = &'static str> {
 
 /// The flag with this name, if it can be swept.
 pub(super) fn named(name: &str) -> Option<&'static Flag> {
+    // As the command takes its name of before.
+    let name = if name == "deadline" { "timeout" } else { name };
     FLAGS.iter().find(|flag| flag.name == name)
 }
 
 impl Flag {
     /// Sets it to a value as users write it; or why that is none.
-    pub(super) fn set(&self, options: &mut BenchOptions, value: &str) -> Result<(), String> {
+    pub(super) fn set(&self, options: &mut BenchOptions, value: &str) -> Result<(), ValueError> {
         (self.set)(options, value)
     }
 
@@ -145,24 +173,15 @@ impl Flag {
 /// The value of a flag that is not given.
 const OPEN: &str = "default";
 
-fn read<T: FromStr<Err: Error + 'static>>(value: &str) -> Result<T, String> {
-    value.parse().map_err(|error: T::Err| reason(&error))
-}
-
-/// Why a value is none, in words about the value.
-fn reason(error: &(dyn Error + 'static)) -> String {
-    match error.downcast_ref::<ParseIntError>().map(ParseIntError::kind) {
-        None => error.to_string(),
-        Some(IntErrorKind::PosOverflow) => "it is larger than the flag takes".to_owned(),
-        Some(_) => "expected a whole number".to_owned(),
-    }
+fn read<T: FromStr<Err: Error + 'static>>(value: &str) -> Result<T, ValueError> {
+    value.parse().map_err(ValueError::of)
 }
 
 fn show<T: Display>(value: &T) -> String {
     value.to_string()
 }
 
-fn read_open<T: FromStr<Err: Error + 'static>>(value: &str) -> Result<Option<T>, String> {
+fn read_open<T: FromStr<Err: Error + 'static>>(value: &str) -> Result<Option<T>, ValueError> {
     if value == OPEN { Ok(None) } else { read(value).map(Some) }
 }
 
@@ -170,11 +189,11 @@ fn show_open<T: Display>(value: &Option<T>) -> String {
     value.as_ref().map_or_else(|| OPEN.to_owned(), T::to_string)
 }
 
-fn read_time(value: &str) -> Result<Duration, String> {
-    parse_duration(value).map_err(|error| error.to_string())
+fn read_time(value: &str) -> Result<Duration, ValueError> {
+    parse_duration(value).map_err(ValueError::of)
 }
 
-fn read_open_time(value: &str) -> Result<Option<Duration>, String> {
+fn read_open_time(value: &str) -> Result<Option<Duration>, ValueError> {
     if value == OPEN { Ok(None) } else { read_time(value).map(Some) }
 }
 
@@ -186,11 +205,11 @@ fn show_time(value: &Duration) -> String {
     format!("{value:?}")
 }
 
-fn read_switch(value: &str) -> Result<bool, String> {
+fn read_switch(value: &str) -> Result<bool, ValueError> {
     match value {
         "on" => Ok(true),
         "off" => Ok(false),
-        _ => Err(format!("'{value}': expected on or off")),
+        _ => Err(ValueError::Switch { value: value.to_owned() }),
     }
 }
 
@@ -203,8 +222,12 @@ pub(crate) fn on_off(value: bool) -> &'static str {
     if value { "on" } else { "off" }
 }
 
+fn read_place(value: &str) -> Result<Place, ValueError> {
+    data_place(value).map_err(ValueError::of)
+}
+
 /// An axis has commas between values, so that `+` is between the parts of one.
-fn read_rings(value: &str) -> Result<RingPlaces, String> {
+fn read_rings(value: &str) -> Result<RingPlaces, ValueError> {
     read(&value.replace('+', ","))
 }
 
@@ -213,7 +236,7 @@ pub(crate) fn ring_places(value: &RingPlaces) -> String {
     value.to_string().replace(',', "+")
 }
 
-fn read_cpus(value: &str) -> Result<Vec<usize>, String> {
+fn read_cpus(value: &str) -> Result<Vec<usize>, ValueError> {
     if value == OPEN { Ok(Vec::new()) } else { value.split('+').map(read).collect() }
 }
 
@@ -226,9 +249,9 @@ pub(crate) fn cpu_list(value: &[usize]) -> String {
     value.iter().map(usize::to_string).collect::<Vec<_>>().join("+")
 }
 
-fn read_plan(value: &str) -> Result<Option<PathBuf>, String> {
+fn read_plan(value: &str) -> Result<Option<PathBuf>, ValueError> {
     if value.contains(char::is_whitespace) {
-        return Err("points are named by it: expected a path without blanks".to_owned());
+        return Err(ValueError::Blanks);
     }
     Ok((value != OPEN).then(|| value.into()))
 }

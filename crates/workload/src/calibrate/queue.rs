@@ -78,7 +78,7 @@ impl Calibrator<'_> {
 
     fn read_of_one_block(&self, queue: &HostQueue) -> Result<Sqe, RunError> {
         let namespace = self.ssd.namespace(None)?;
-        let data = DataPointers::new(queue.buffer().as_ref(), self.ssd.data_path().descriptor);
+        let data = DataPointers::new(queue.buffer().as_ref(), self.ssd.data_path().data_pointer);
         Ok(data.attach(command::read(namespace.nsid.get(), 0, 0), 0, namespace.block_size))
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use warpbell::{Buffer, DeviceName, Ssd};
+use warpbell_base::SplitMix64;
 use warpbell_nvme::command::QueuePriority;
 use warpbell_nvme::feature::Arbitration;
 use warpbell_softctl::SoftConfig;
@@ -21,7 +22,6 @@ use crate::kernel::KernelRunner;
 use crate::latency::LatencyHistogram;
 use crate::options::{Api, BenchOptions};
 use crate::outcome::Outcome;
-use crate::random::SplitMix64;
 use crate::size::ByteSize;
 use crate::stopwatch::{ClockKind, Stopwatch};
 

@@ -6,9 +6,9 @@ use super::host_reads::{HostReads, Shape};
 use super::{Figures, Lab, Way, figures_of};
 use crate::error::RunError;
 use crate::options::{Api, BenchOptions};
-use crate::random::SplitMix64;
 use crate::size::ByteSize;
 use crate::stopwatch::Stopwatch;
+use warpbell_base::SplitMix64;
 
 /// Reads after the first, whose median is what a warm one takes.
 const WARM: usize = 1001;

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
+use warpbell_base::SplitMix64;
 use warpbell_platform::RingReads;
 
 use super::host_reads::Shape;
@@ -14,7 +15,6 @@ use super::{Figures, Lab, figures_of_ios};
 use crate::cpu;
 use crate::error::RunError;
 use crate::latency::LatencyHistogram;
-use crate::random::SplitMix64;
 
 /// What O_DIRECT aligns memory to, on any device.
 const ALIGNMENT: usize = 4096;

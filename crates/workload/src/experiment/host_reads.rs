@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use warpbell::{Buffer, DataPointers, HostQueue, HostQueueSpec, Ssd, describe_status};
+use warpbell_base::SplitMix64;
 use warpbell_driver::{IoQueueOptions, Outcome};
 use warpbell_nvme::command::{self, QueuePriority};
 
@@ -10,12 +11,11 @@ use super::{Figures, Lab, figures_of_ios};
 use crate::cpu;
 use crate::error::RunError;
 use crate::latency::LatencyHistogram;
-use crate::random::SplitMix64;
 use crate::size::ByteSize;
 use crate::stopwatch::Stopwatch;
 
 /// The longest that one command may take.
-const DEADLINE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Completions that are reported at a time, where the ring has room for more commands than are in flight.
 const BATCH: u32 = 32;
 /// Ring entries at least.
@@ -94,7 +94,7 @@ impl<'a> HostReads<'a> {
         let entries = (depth + 1).next_power_of_two().max(ENTRIES).min(most);
         // A full ring has room for a command as soon as a completion was reported, and not before.
         let batch = BATCH.min(entries.saturating_sub(depth).max(1));
-        let options = IoQueueOptions::new().deadline(DEADLINE).cq_batch(batch);
+        let options = IoQueueOptions::new().timeout(TIMEOUT).cq_batch(batch);
         let spec = HostQueueSpec::new(entries, options).priority(priority);
         let queue = lab.ssd.host_queue_with(spec, lab.ssd.buffer(1)?)?;
         let flights = vec![None; queue.depth() as usize];
@@ -106,7 +106,7 @@ impl<'a> HostReads<'a> {
     pub(super) fn begin(&mut self, read: usize, offset: u64, into: &Buffer, at: u64) -> Result<(), RunError> {
         let Shape { bytes, block, .. } = self.shape;
         let sqe = command::read(self.nsid, offset / block, (bytes / block - 1) as u16);
-        let data = DataPointers::new(into.as_ref(), self.ssd.data_path().descriptor);
+        let data = DataPointers::new(into.as_ref(), self.ssd.data_path().data_pointer);
         let token = self.queue.push(&data.attach(sqe, at, bytes as u32));
         let token = token.ok_or_else(|| RunError::Unmeasurable("the host's queue has no room".to_owned()))?;
         self.flights[usize::from(token.slot)] = Some((read, self.clock.elapsed()));

@@ -14,7 +14,7 @@ use crate::error::RunError;
 use crate::job::LANES;
 use crate::kernel::KernelRunner;
 use crate::options::{Api, BenchOptions};
-use crate::random::SplitMix64;
+use crate::random::of_lane;
 use crate::size::ByteSize;
 
 /// Its ways: for each size the kernel's own commands, a bounce buffer of the host's, and the operating system's reads. In
@@ -70,7 +70,7 @@ fn last_read(
     runner: &KernelRunner<'_>,
     (lane, reads): (u32, u64),
 ) -> Result<(), RunError> {
-    let mut random = SplitMix64::of_lane(lab.options.seed, lane.into());
+    let mut random = of_lane(lab.options.seed, lane.into());
     let offset = (0..reads).map(|_| shape.draw(&mut random)).last().unwrap_or(0);
     let mut wrong = None;
     for slot in (lane..lab.iodepth).step_by(LANES as usize) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use warpbell::{Buffer, DataPlacement, DeviceMemory, Gpu};
+use warpbell_base::SplitMix64;
 use warpbell_hw::Window;
 
 use super::host_reads::{HostReads, Shape};
@@ -12,7 +13,6 @@ use super::{Figures, Lab, Way, figures_of_ios};
 use crate::cpu;
 use crate::error::RunError;
 use crate::latency::LatencyHistogram;
-use crate::random::SplitMix64;
 use crate::size::ByteSize;
 use crate::stopwatch::Stopwatch;
 

@@ -7,8 +7,8 @@ use super::{
     stripe, tail, tiles, workloads,
 };
 use crate::error::RunError;
-use crate::random::SplitMix64;
 use crate::stopwatch::ClockKind;
+use warpbell_base::SplitMix64;
 
 /// Measures one way, or several that need each other, and adds their rows.
 pub(super) type Way = Box<dyn Fn(&mut Lab<'_>) -> Result<(), RunError>>;

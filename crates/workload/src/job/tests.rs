@@ -180,7 +180,7 @@ fn warps_share_the_depth_of_their_queue() {
 #[test]
 fn times_and_mixes() {
     assert_eq!(refusal(|o| o.runtime = Some(Duration::ZERO)), "--runtime 0ns: must be at least 1ns");
-    assert_eq!(refusal(|o| o.deadline = Duration::ZERO), "--deadline 0ns: must be at least 1ns");
+    assert_eq!(refusal(|o| o.timeout = Duration::ZERO), "--timeout 0ns: must be at least 1ns");
     assert_eq!(
         refusal(|o| o.rwmixread = Some(70)),
         "--rwmixread 70: only --rw randrw mixes, this is --rw randread"

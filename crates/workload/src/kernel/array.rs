@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use warpbell::{Buffer, Error, OpenTarget, PageCache, PageCacheReport, PageCacheSpec};
+use warpbell_hw::Lba;
 use warpbell_kernels::abi::{self, BenchArgs, BenchArrayArgs};
 use warpbell_kernels::cpu::Counters;
 
@@ -160,8 +161,8 @@ impl KernelRunner<'_> {
         let spec = PageCacheSpec::new()
             .page_bytes(job.bs_bytes as u32)
             .lines(shape.lines)
-            .first_block(job.first_block())
-            .deadline(job.deadline);
+            .first_block(Lba(job.first_block()))
+            .timeout(job.timeout);
         let end = job.first_block() + job.io_slots() * job.io_blocks();
         let cache = PageCache::new(target, (end, job.block_size_bytes), &spec)?;
         let memory = self.attachment.buffer(cache.buffer_bytes())?;

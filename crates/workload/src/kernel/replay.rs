@@ -48,7 +48,7 @@ impl KernelRunner<'_> {
             histograms: memory.histograms.as_ref().map_or(0, Array::address),
             commands: lists.commands.address(),
             firsts: lists.firsts.address(),
-            timeout_ns: nanoseconds(job.deadline),
+            timeout_ns: nanoseconds(job.timeout),
             iodepth: job.iodepth,
             units_per_warp: self.units_per_warp,
             unit_blocks: job.io_blocks() as u32,
@@ -65,7 +65,7 @@ impl KernelRunner<'_> {
             limit: match replay.timing {
                 ReplayTiming::Asap => None,
                 ReplayTiming::Recorded => {
-                    Some(replay.recorded_time().saturating_add(job.deadline).saturating_add(MARGIN))
+                    Some(replay.recorded_time().saturating_add(job.timeout).saturating_add(MARGIN))
                 }
             },
             uses: lists.lend(self.uses(&memory)),

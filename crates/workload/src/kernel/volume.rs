@@ -48,7 +48,7 @@ impl VolumeReads<'_> {
                 .iodepth(depth.min(ssd.controller().max_entries() - 1))
                 .commands_per_lane(Some(depth.div_ceil(warps).div_ceil(LANES)))
                 .sharing(Sharing::Shared)
-                .deadline(job.deadline);
+                .timeout(job.timeout);
             ssd.attach(&options)
         };
         Ok(ssds.iter().map(attach).collect::<Result<_, _>>()?)
@@ -78,7 +78,7 @@ impl VolumeReads<'_> {
             warps,
             together: true,
             mailbox: &memory.mailbox,
-            limit: job.runtime.map(|runtime| runtime + job.deadline + MARGIN),
+            limit: job.runtime.map(|runtime| runtime + job.timeout + MARGIN),
             uses: memory.lend(warpbell::Regions::new()),
         };
         let block = Block { warps: VOLUME_BLOCK_WARPS, memory: 0 };
@@ -100,7 +100,7 @@ impl VolumeReads<'_> {
             units: self.volume.blocks() * block_bytes / job.bs_bytes,
             seed: job.seed,
             runtime_ns: job.runtime.map_or(0, nanoseconds),
-            timeout_ns: nanoseconds(job.deadline),
+            timeout_ns: nanoseconds(job.timeout),
             blocks_per_io: (job.bs_bytes / block_bytes) as u32,
             read_percent: 100,
             pattern: abi::PATTERN_RANDOM,

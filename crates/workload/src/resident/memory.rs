@@ -175,7 +175,7 @@ impl ResidentMemory {
             queues: self.queues.address_of(0),
             places: self.places.address_of(0),
             ended: self.ended.address_of(0),
-            timeout_ns: nanoseconds(job.deadline),
+            timeout_ns: nanoseconds(job.timeout),
             delay_ns: nanoseconds(spec.delay),
             controller_blocks: geometry.controller_blocks,
             clients: job.warps,
@@ -282,7 +282,7 @@ fn clients(job: &Job, start: u64) -> Result<KernelQueuesSpec, RunError> {
             Sharing::Exclusive => warpbell::Sharing::Exclusive,
             Sharing::Shared => warpbell::Sharing::Shared,
         })
-        .deadline(job.deadline)
+        .timeout(job.timeout)
         .start(start))
 }
 

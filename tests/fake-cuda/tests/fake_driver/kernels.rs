@@ -73,7 +73,7 @@ fn declaring(gpu: &Arc<Gpu>, variables: &str) -> Function {
 }
 
 pub(crate) fn config(grid: u32, block: u32) -> LaunchConfig {
-    LaunchConfig { grid, block, ..LaunchConfig::default() }
+    LaunchConfig::new(grid, block)
 }
 
 /// Compiled for a GPU by NVRTC; without it the test is skipped.
@@ -281,13 +281,13 @@ fn a_launch_that_cannot_be_is_refused_before_it_runs() {
         assert!(error(&config(1, 257), job.as_bytes()).contains("at most 256 threads"));
         assert!(error(&config(1, 32), &job.as_bytes()[..16]).contains("has 24 bytes, and 16 were given"));
         let each = function.blocks_per_multiprocessor(256, 0).unwrap();
-        let all = LaunchConfig { cooperative: true, ..config(each * 2, 256) };
+        let all = config(each * 2, 256).cooperative(true);
         launch(&function, &all, job.as_bytes()).unwrap().join().unwrap();
-        let more = LaunchConfig { grid: each * 2 + 1, ..all };
+        let more = all.grid(each * 2 + 1);
         assert!(error(&more, job.as_bytes()).contains(&format!("only {} fit", each * 2)));
-        let shared = LaunchConfig { shared_bytes: 100 << 10, ..config(1, 32) };
+        let shared = config(1, 32).shared_bytes(100 << 10);
         launch(&function, &shared, job.as_bytes()).unwrap().join().unwrap();
-        let too_much = LaunchConfig { shared_bytes: 1 << 20, ..shared };
+        let too_much = shared.shared_bytes(1 << 20);
         assert!(error(&too_much, job.as_bytes()).contains("shared memory"));
     });
     log.assert_clean();
@@ -300,14 +300,14 @@ fn shared_memory_is_asked_for_before_blocks_are_counted() {
         let gpu = Gpu::open(0).unwrap();
         let memory = gpu.allocate(1 << 20).unwrap();
         let job = Job { words: memory.address(), ..Job::default() };
-        let large = LaunchConfig { shared_bytes: 100 << 10, cooperative: true, ..config(4, 32) };
+        let large = config(4, 32).shared_bytes(100 << 10).cooperative(true);
         launch(&function(&gpu), &large, job.as_bytes()).unwrap().join().unwrap();
         assert_eq!(function(&gpu).blocks_per_multiprocessor(32, 100 << 10).unwrap(), 2);
         let fixed = declaring(&gpu, ".shared .align 4 .b8 area[40960];");
         assert_eq!(fixed.attributes().shared_bytes, 40960);
-        let both = LaunchConfig { shared_bytes: 16 << 10, ..config(1, 32) };
+        let both = config(1, 32).shared_bytes(16 << 10);
         launch(&fixed, &both, job.as_bytes()).unwrap().join().unwrap();
-        let more = LaunchConfig { shared_bytes: 200 << 10, ..both };
+        let more = both.shared_bytes(200 << 10);
         let error = launch(&fixed, &more, job.as_bytes()).unwrap_err().to_string();
         assert!(
             error.contains("204800 bytes of dynamic shared memory") && error.contains("191488"),
@@ -325,7 +325,7 @@ fn what_a_kernel_uses_lives_until_it_has_ended() {
         let registered = gpu.register(&flag).unwrap();
         let memory = gpu.allocate(128).unwrap();
         let job = Job { words: memory.address(), flag: registered.address(), mode: 1, pad: 0 };
-        let keep = LaunchConfig { keep: vec![Arc::new(memory), Arc::new(registered)], ..config(1, 32) };
+        let keep = config(1, 32).keep(vec![Arc::new(memory), Arc::new(registered)]);
         let running = launch(&function, &keep, job.as_bytes()).unwrap();
         drop((keep, function, gpu));
         let late = std::thread::spawn(move || {

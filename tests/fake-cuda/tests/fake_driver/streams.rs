@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use libloading::Library;
-use warpbell_gpu::{DeviceMemory, Function, Gpu, GpuError, LaunchConfig, Registered, Running};
+use warpbell_gpu::{DeviceMemory, Function, Gpu, GpuError, Registered, Running};
 use warpbell_hw::Window;
 use zerocopy::IntoBytes;
 
@@ -35,7 +35,7 @@ impl Setup {
     /// Every word gets one more; in mode 1 once the flag is set.
     fn add(&self, words: &DeviceMemory, mode: u32, stream: Option<u64>) -> Result<Running, GpuError> {
         let job = Job { words: words.address(), flag: self.registered.address(), mode, pad: 0 };
-        launch(&self.function, &LaunchConfig { stream, ..config(1, 32) }, job.as_bytes())
+        launch(&self.function, &config(1, 32).stream(stream), job.as_bytes())
     }
 
     /// One that waits and one behind it, and a third that neither holds up. `behind` goes between the second and the flag.

@@ -89,7 +89,7 @@ pub fn control(device: &Arc<PciDevice>) -> Controller {
 
 pub fn io_queue(controller: &Controller, spec: QueueSpec) -> IoQueue {
     let pair = controller.create_queue_pair(spec).unwrap();
-    IoQueue::new(pair, IoQueueOptions::new().deadline(PATIENCE)).unwrap()
+    IoQueue::new(pair, IoQueueOptions::new().timeout(PATIENCE)).unwrap()
 }
 
 /// Writes blocks with a pattern of `seed`, reads them back to elsewhere in the buffer and compares.

@@ -25,7 +25,7 @@ use warpbell_hw::Nsid;
 const SOFT: &str = "soft:size=4m";
 const BLOCKS_OF: u64 = 4096;
 const BYTES: u64 = 4 << 20;
-const NSID: u32 = 1;
+const NSID: Nsid = Nsid(1);
 
 /// What a test came to.
 enum Outcome {
@@ -215,7 +215,7 @@ struct Scratch<'a> {
 impl<'a> Scratch<'a> {
     /// The part that the command line names, and the SSD or why it cannot be opened. What does not fit is refused.
     fn new(name: &'a DeviceName, args: &'a CheckArgs) -> Result<(Scratch<'a>, Result<Ssd, Ending>), Ending> {
-        permission::before(name, &args.allow_write, Nsid(NSID))?;
+        permission::before(name, &args.allow_write, NSID)?;
         let offset = args.offset.map_or(0, |offset| offset.0);
         let scratch = Scratch { name, allow_write: &args.allow_write, offset };
         let ssd = scratch.open(OpenOptions::new());
@@ -232,10 +232,10 @@ impl<'a> Scratch<'a> {
     }
 
     fn check(&self, ssd: &Ssd) -> Result<(), Ending> {
-        let (name, offset, limits) = (self.name, self.offset, Limits::of(ssd, Nsid(NSID))?);
+        let (name, offset, limits) = (self.name, self.offset, Limits::of(ssd, NSID)?);
         let block = u64::from(limits.block_size);
         let bytes = limits.exact_bytes.unwrap_or(limits.blocks * block) / block * block;
-        let fits = format!("namespace {NSID} of {name} has {bytes} bytes, and {BYTES} are overwritten");
+        let fits = format!("{NSID} of {name} has {bytes} bytes, and {BYTES} are overwritten");
         match bytes.checked_sub(BYTES) {
             None => Err(Ending::usage(format!("--device {name}: {fits}"))),
             Some(last) if offset > last => {

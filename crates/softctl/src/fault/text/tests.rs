@@ -29,9 +29,9 @@ fn the_documented_plan_parses() {
     let status = Status::UNRECOVERED_READ.with_dnr(true);
     assert_eq!(plan.faults[0].action, FaultAction::Fail { status });
     assert_eq!(plan.faults[0].selector.opcodes, [NvmOpcode::READ, NvmOpcode::COMPARE]);
-    assert_eq!(plan.faults[0].selector.lba, Some(1000..=1999));
+    assert_eq!(plan.faults[0].selector.lba, Some(Lba(1000)..=Lba(1999)));
     assert_eq!(plan.faults[1].action, FaultAction::Corrupt { bits: 2 });
-    assert_eq!(plan.faults[1].selector.lba, Some(5..=5));
+    assert_eq!(plan.faults[1].selector.lba, Some(Lba(5)..=Lba(5)));
     assert_eq!((plan.faults[1].selector.every, plan.faults[1].selector.count), (100, Some(1)));
 }
 

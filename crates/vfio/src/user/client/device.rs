@@ -31,7 +31,7 @@ const ALL_DOORBELLS: u64 = 2 * 65536;
 /// The longest shadow page. With a stride above 128 bytes it has no room for the highest of all queue identifiers.
 const MOST_SHADOW: u64 = 16 << 20;
 
-warpbell_hw::options! {
+warpbell_base::options! {
     /// How to reach a controller behind a socket.
     #[derive(Clone, Debug)]
     pub struct UserOptions {
@@ -152,7 +152,8 @@ impl UserDevice {
             |reason: &String| tracing::warn!(device = %self.info().name, reason, "no controller memory");
         let place = cmb::place(&self.registers).map_err(|(_, reason)| reason).inspect_err(refused).ok()??;
         let region = self.regions.get(usize::from(place.bar))?;
-        let window = region.map_from(place.start).inspect_err(refused).ok()?;
+        let mapped = region.map_from(place.start).map_err(|error| error.to_string());
+        let window = mapped.inspect_err(refused).ok()?;
         let len = usize::try_from(place.len).unwrap_or(usize::MAX).min(window.len());
         window.slice(0, len).ok()
     }
@@ -167,7 +168,7 @@ fn doorbells_of(
 ) -> Result<(UserDoorbells, Option<String>), UserError> {
     let page = match options.message_doorbells {
         true => Err("messages were asked for".to_owned()),
-        false => bar.map_from(doorbells::FIRST),
+        false => bar.map_from(doorbells::FIRST).map_err(|error| error.to_string()),
     };
     let reason = match page {
         Ok(page) => return Ok((UserDoorbells::mapped(page, stride), None)),

@@ -9,7 +9,7 @@ use super::VolumeIoSpec;
 use crate::host_io::check_tail;
 use crate::volume::{Member, VolumePart, VolumePlace};
 use crate::{
-    Attachment, DataPointers, Descriptor, Error, IoEnd, IoOp, IoOutcome, IoRequest, RequestQueue,
+    Attachment, DataPointerKind, DataPointers, Error, IoEnd, IoOp, IoOutcome, IoRequest, RequestQueue,
     RequestQueueSpec, Ssd, VolumeBuffer,
 };
 
@@ -31,7 +31,7 @@ pub(super) struct Lane {
     ended: Vec<IoEnd<Used, Tag>>,
     _queues: Attachment,
     controller: Arc<Controller>,
-    by: Descriptor,
+    by: DataPointerKind,
     /// Once writes are allowed.
     written: Option<Namespace>,
 }
@@ -40,7 +40,7 @@ impl Lane {
     pub(super) fn new(member: &Member, spec: &VolumeIoSpec) -> Result<Lane, Error> {
         let queues = member.queues.share();
         let memory = queues.source().clone();
-        let (controller, by) = (memory.controller().clone(), memory.descriptor());
+        let (controller, by) = (memory.controller().clone(), memory.data_pointer());
         let (most, depth) = (controller.max_entries(), spec.depth);
         if depth >= most {
             let limit =
@@ -48,7 +48,7 @@ impl Lane {
             return Err(Error::Argument { object: "depth", value: depth.to_string(), limit });
         }
         let (nsid, entries) = (Nsid(member.reference.ns.nsid), (depth + 1).next_power_of_two().min(most));
-        let spec = RequestQueueSpec { nsid, depth, entries, limit: spec.deadline };
+        let spec = RequestQueueSpec::new(nsid, depth).entries(entries).timeout(spec.timeout);
         let block = 1 << member.reference.ns.block_shift;
         let requests = RequestQueue::over(memory, member.name.clone(), spec, block);
         Ok(Lane { requests, ended: Vec::new(), _queues: queues, controller, by, written: None })
@@ -113,7 +113,7 @@ impl Lane {
             let answer = match outcome {
                 IoOutcome::Done => Ok(()),
                 failed => {
-                    let error = self.error(op, lba, failed.describe(self.requests.spec().limit));
+                    let error = self.error(op, lba, failed.describe(self.requests.spec().timeout));
                     Err((error, answered))
                 }
             };

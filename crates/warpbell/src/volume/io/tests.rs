@@ -31,7 +31,7 @@ impl Fixture {
 
     fn io(&self) -> VolumeIo {
         let ssds: Vec<&Ssd> = self.ssds.iter().collect();
-        let spec = VolumeIoSpec::new().depth(4).deadline(Duration::from_millis(300));
+        let spec = VolumeIoSpec::new().depth(4).timeout(Duration::from_millis(300));
         VolumeIo::new(&self.volume, &spec).unwrap().allow_write(&ssds).unwrap()
     }
 

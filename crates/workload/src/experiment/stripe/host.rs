@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use warpbell::{AttachOptions, Attachment, Ssd, Volume, VolumeIo, VolumeIoSpec, VolumeLayout};
+use warpbell_base::SplitMix64;
 
 use super::super::{Figures, Lab, figures_of_ios};
 use super::{Measured, Places, Shape, refusal};
 use crate::cpu;
 use crate::error::RunError;
 use crate::latency::LatencyHistogram;
-use crate::random::SplitMix64;
 use crate::size::ByteSize;
 
 pub(super) fn measure(

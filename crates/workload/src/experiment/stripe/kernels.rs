@@ -10,7 +10,7 @@ use crate::error::RunError;
 use crate::job::LANES;
 use crate::kernel::{VOLUME_BLOCK_WARPS, VolumeReads};
 use crate::options::VolumePolicy;
-use crate::random::SplitMix64;
+use crate::random::of_lane;
 use crate::size::ByteSize;
 use crate::stopwatch::{ClockKind, stepped};
 
@@ -99,7 +99,7 @@ fn wanted(
     let all = volume.blocks() * u64::from(volume.block_bytes());
     let mut wanted = vec![0; shape.ssds];
     for (lane, reads) in lanes.iter().enumerate() {
-        let mut random = SplitMix64::of_lane(seed, lane as u64);
+        let mut random = of_lane(seed, lane as u64);
         for _ in 0..*reads {
             let at = random.below(all / bytes) * bytes;
             if shape.layout == VolumeLayout::Replicate {

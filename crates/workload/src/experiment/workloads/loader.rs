@@ -82,14 +82,14 @@ fn row(
     Ok(best)
 }
 
-/// The reads of all epochs, `pace` nanoseconds apart.
+/// The reads of all epochs, `interval` nanoseconds apart.
 fn epochs(
     lab: &mut Lab<'_>,
     name: &str,
     order: Order,
     size: ByteSize,
     row: u64,
-    pace: f64,
+    interval: f64,
 ) -> Result<Option<Requests>, RunError> {
     let mut requests = Requests::on(lab, lab.ssd)?;
     let (record, records) = (requests.whole(size.0), lab.options.ops);
@@ -104,7 +104,7 @@ fn epochs(
         if requests.is_full() {
             break;
         }
-        requests.read(id * record, record, (index as f64 * pace) as u64);
+        requests.read(id * record, record, (index as f64 * interval) as u64);
         requests.next_warp();
     }
     if let Some(reason) = refusal(&requests) {
@@ -118,12 +118,12 @@ fn epochs(
 /// the SSD cannot give, 1 - `best` / `rate` of the time.
 fn trainer(lab: &mut Lab<'_>, size: ByteSize, taken: u64, best: f64) -> Result<(), RunError> {
     let (share, operations) = (taken as f64 / 100.0, lab.options.ops * EPOCHS);
-    let pace = 1e9 / (best * share);
+    let interval = 1e9 / (best * share);
     let name = format!("trainer takes {taken}% bs={size}");
-    let Some(requests) = epochs(lab, &name, Order::Shuffled, size, 2, pace)? else { return Ok(()) };
+    let Some(requests) = epochs(lab, &name, Order::Shuffled, size, 2, interval)? else { return Ok(()) };
     let options = requests.options(lab, &name, ReplayTiming::Recorded);
     let Some(run) = lab.point(&name, &options)? else { return Ok(()) };
-    let computing = operations as f64 * pace / 1e9;
+    let computing = operations as f64 * interval / 1e9;
     let figures = super::Figures::default()
         .with("ops_per_s", operations as f64 / seconds(&run))
         .merged(super::figures_of(&run))

@@ -51,7 +51,7 @@ pub fn stops(fixture: &Fixture) -> anyhow::Result<String> {
         warps: Some(1),
         io_limit: Some(ByteSize(512 * 1000)),
         threads: Some(1),
-        deadline: Duration::from_secs(1),
+        timeout: Duration::from_secs(1),
         ..BenchOptions::default()
     };
     let spec = ResidentSpec::default();

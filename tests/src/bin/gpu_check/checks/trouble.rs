@@ -88,7 +88,7 @@ pub fn recovery(fixture: &Fixture) -> anyhow::Result<String> {
                 // All of it is filled first, and looked at in the end.
                 size: Some(ByteSize(fixture.range())),
                 verify: Some(Verify::Crc32c),
-                deadline: Duration::from_millis(200),
+                timeout: Duration::from_millis(200),
                 retries: 8,
                 ..BenchOptions::default()
             };

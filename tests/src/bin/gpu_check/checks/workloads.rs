@@ -33,7 +33,7 @@ pub fn digests(fixture: &Fixture) -> anyhow::Result<String> {
     let ssd = fixture.soft(&format!("size={bytes}"), &OpenOptions::default())?;
     let mut contents = vec![0; bytes as usize];
     for (word, at) in contents.chunks_exact_mut(8).zip(0u64..) {
-        word.copy_from_slice(&warpbell_sim::splitmix64(at).to_le_bytes());
+        word.copy_from_slice(&warpbell_base::mix64(at).to_le_bytes());
     }
     ssd.store(Nsid(1), Lba(0), &contents)?;
     let expected = format!("{:08x}", crc32c::crc32c(&contents));
@@ -42,7 +42,7 @@ pub fn digests(fixture: &Fixture) -> anyhow::Result<String> {
             nsid: Nsid(1),
             bs: ByteSize(bs),
             warps,
-            deadline: Duration::from_secs(10),
+            timeout: Duration::from_secs(10),
             file: None,
         };
         let found = digest(&ssd, fixture.target, &options, &Control::new())?;

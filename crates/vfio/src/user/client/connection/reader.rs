@@ -19,6 +19,17 @@ pub(super) fn start(shared: Arc<Shared>) -> io::Result<JoinHandle<()>> {
     })
 }
 
+/// What ends a connection.
+#[derive(Debug, thiserror::Error)]
+enum Strange {
+    #[error("answering the server: {0}")]
+    Unanswered(SocketError),
+    #[error("a message that is neither command nor reply (flags {flags:#x})")]
+    Neither { flags: u32 },
+    #[error("the server sent {what}")]
+    Unexpected { what: String },
+}
+
 impl Shared {
     /// Receives until the connection ends; returns why it did.
     fn receive_all(&self) -> String {
@@ -28,8 +39,8 @@ impl Shared {
                 Ok(None) => continue,
                 Err(error) => return error.to_string(),
             };
-            if let Err(reason) = self.take(message) {
-                return reason;
+            if let Err(error) = self.take(message) {
+                return error.to_string();
             }
         }
     }
@@ -42,13 +53,13 @@ impl Shared {
     }
 
     /// What to do with a message; the reason if it ends the connection.
-    fn take(&self, message: Message) -> Result<(), String> {
+    fn take(&self, message: Message) -> Result<(), Strange> {
         let header = message.header;
         if header.is_request() {
-            return self.answer(&message).map_err(|error| format!("answering the server: {error}"));
+            return self.answer(&message).map_err(Strange::Unanswered);
         }
         if !header.is_reply() {
-            return Err(format!("a message that is neither command nor reply (flags {:#x})", header.flags));
+            return Err(Strange::Neither { flags: header.flags });
         }
         let settled = self.pending.lock().settle(message);
         match settled {
@@ -61,7 +72,7 @@ impl Shared {
             Settled::Late { command, object } => {
                 tracing::warn!(socket = %self.name.display(), %command, %object, "a reply after its deadline");
             }
-            Settled::Unexpected(what) => return Err(format!("the server sent {what}")),
+            Settled::Unexpected(what) => return Err(Strange::Unexpected { what }),
         }
         self.changed.notify_all();
         Ok(())

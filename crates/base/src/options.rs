@@ -1,7 +1,7 @@
 //! Structs of options, to which later versions may add fields.
 
 /// Declares one: `#[non_exhaustive]`, with `new` for its `Default` and a method for each field that sets it. With `no new`
-/// behind it, one that has a `new` of its own, as not every field has a default.
+/// behind it, one that has a `new` of its own, as not every field has a default. Who sees a field may set it.
 #[macro_export]
 macro_rules! options {
     ($(#[$meta:meta])* pub struct $name:ident $(<$life:lifetime>)? { $($fields:tt)* }) => {
@@ -16,18 +16,18 @@ macro_rules! options {
         }
     };
     ($(#[$meta:meta])* pub struct $name:ident $(<$life:lifetime>)? {
-        $($(#[$doc:meta])* pub $field:ident: $type:ty,)*
+        $($(#[$doc:meta])* $vis:vis $field:ident: $type:ty,)*
     } no new) => {
         $(#[$meta])*
         #[non_exhaustive]
         pub struct $name $(<$life>)? {
-            $($(#[$doc])* pub $field: $type,)*
+            $($(#[$doc])* $vis $field: $type,)*
         }
 
         impl $(<$life>)? $name $(<$life>)? {
             $($(#[$doc])*
             #[must_use]
-            pub fn $field(self, $field: $type) -> Self {
+            $vis fn $field(self, $field: $type) -> Self {
                 Self { $field, ..self }
             })*
         }
