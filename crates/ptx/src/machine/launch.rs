@@ -16,8 +16,9 @@ use super::real::Region;
 use super::weak;
 use crate::{Error, Finding, Module};
 
-/// Instructions after which a worker offers its processor to others: some 50 microseconds. To change threads takes two or so.
-const OFFER: u64 = 4096;
+/// Instructions after which a worker offers its processor to others: some ten microseconds. To change threads takes two. More of
+/// them would be polls, where kernels wait for the host or a device.
+const OFFER: u64 = 1024;
 
 /// Which addresses of the host's memory kernels may touch.
 pub trait Memory: Sync {
