@@ -55,7 +55,8 @@ fn access(opcode: &Opcode<'_>) -> Option<(Type, Access)> {
 }
 
 fn find_access(opcode: &Opcode<'_>) -> Option<(Type, Access)> {
-    let of = opcode.of_type()?;
+    // Registers have eight bytes at most.
+    let of = opcode.of_type().filter(|of| of.bytes() <= 8)?;
     let mut access = Access {
         space: Space::Generic,
         order: Order::Weak,

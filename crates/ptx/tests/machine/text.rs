@@ -32,6 +32,7 @@ fn what_is_not_known_is_refused_by_its_name() {
         ("bra $nowhere;", "label $nowhere"),
         ("call.uni nothing;", "function nothing"),
         ("ld.hologram.u32 %r1, [%words];", "ld.hologram.u32"),
+        ("ld.shared.b128 %rd1, [%words];", "ld.shared.b128"),
         ("mov.u32 %r99, 1;", "register %r99"),
         ("mov.u32 [%rd1+4], {%r1, 2};", "result [%rd1+4]"),
     ] {
