@@ -76,8 +76,8 @@ SIMT_NO_TSAN void charge_rmw(Lane& lane, uint64_t address) {
     sleep_until(lane, time_of(lane));
     sleep_until(lane, serve(charges, address, charges.now));
     const uint32_t trip = by_place(lane, address, charges.cost.rmw_gpu, charges.cost.rmw_host);
-    const uint64_t waits = lane.reduces ? charges.cost.store : later(trip, charges.cost.rmw_service);
-    lane.time = charges.now + waits;
+    // Not before its service is over: a lane has one at a time.
+    lane.time = charges.now + later(lane.reduces ? charges.cost.store : trip, charges.cost.rmw_service);
     if (lane.reduces && is_of_host(charges, address))
         lane.warp->posted = later(lane.warp->posted, charges.now + charges.cost.host_write);
 }
