@@ -29,7 +29,8 @@ struct lane_note {
 
 namespace {
 
-constexpr uint32_t asks_for_pages = 1, stores = 2, holds_one = 4, flushes = 8, flushes_apart = 16;
+constexpr uint32_t asks_for_pages = 1, stores = 2, holds_one = 4, flushes = 8, flushes_apart = 16,
+                   two_lanes = 32;
 enum kinds : uint32_t { clock_kind, read_only_kind, write_once_kind, pinned_kind, lru_kind, retry_kind };
 
 WARPBELL_D uint64_t draw(uint64_t seed, uint64_t who, uint64_t step) {
@@ -140,7 +141,9 @@ template <class Cache> class pages_of {
     WARPBELL_D pages_of(const cache_args& args, Cache& cache) : args_(args), cache_(cache) {}
 
     WARPBELL_D void run() {
-        if ((args_.flags & holds_one) != 0) {
+        if ((args_.flags & two_lanes) != 0) {
+            two_pages();
+        } else if ((args_.flags & holds_one) != 0) {
             const auto held = cache_.acquire(warp, args_.held_page);
             all();
         } else {
@@ -173,6 +176,18 @@ template <class Cache> class pages_of {
             if (guard && (args_.flags & stores) != 0) {
                 store(guard.template writable<uint64_t>(), page, note_of(step));
             }
+        }
+    }
+
+    // Of one warp: lane 0 wants the page, lane 1 the one behind it. What each is told.
+    WARPBELL_D void two_pages() {
+        optional<uint64_t> page;
+        if (port::lane() < 2u) {
+            page = args_.page + port::lane();
+        }
+        const status said = cache_.use_each(warp, page, false, [](unsigned char*) {}, args_.timeout_ns);
+        if (page) {
+            note_of(port::lane()).status = said.bits;
         }
     }
 

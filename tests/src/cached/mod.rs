@@ -52,6 +52,8 @@ pub const HOLDS_ONE: u32 = 4;
 /// Ends with a flush.
 pub const FLUSHES: u32 = 8;
 const FLUSHES_APART: u32 = 16;
+/// One warp, of whose first two lanes each has a page; two notes, with their statuses.
+pub const TWO_LANES: u32 = 32;
 
 #[derive(IntoBytes, Immutable)]
 #[repr(C)]
