@@ -144,24 +144,24 @@ SIMT_ACCESS T fetch_and(T* address, std::type_identity_t<T> value, order o = ord
 }
 
 // Reductions: read-modify-writes that return nothing.
-template <class T> SIMT_ACCESS void add(T* address, std::type_identity_t<T> value, order o = order::relaxed) {
+template <class Rmw> SIMT_ACCESS void reduce(Rmw perform) {
     reduce_only(true);
-    fetch_add(address, value, o);
+    perform();
     reduce_only(false);
+}
+
+template <class T> SIMT_ACCESS void add(T* address, std::type_identity_t<T> value, order o = order::relaxed) {
+    reduce([=] { fetch_add(address, value, o); });
 }
 
 template <class T>
 SIMT_ACCESS void replace(T* address, std::type_identity_t<T> value, order o = order::relaxed) {
-    reduce_only(true);
-    exchange(address, value, o);
-    reduce_only(false);
+    reduce([=] { exchange(address, value, o); });
 }
 
 template <class T>
 SIMT_ACCESS void bit_or(T* address, std::type_identity_t<T> value, order o = order::relaxed) {
-    reduce_only(true);
-    fetch_or(address, value, o);
-    reduce_only(false);
+    reduce([=] { fetch_or(address, value, o); });
 }
 
 // A fence of the host processor. TSan models none (see order::fenced), and gcc refuses them under it.

@@ -173,7 +173,7 @@ void rmws_of_one_address_are_served_in_turn() {
 void reductions_are_not_waited_for() {
     World world;
     uint32_t gpu = 0, host = 0;
-    uint64_t times[4] = {};
+    uint64_t times[5] = {};
     const wb_simt_range range = range_of(host);
     run(charged_beside(world, range), [&] {
         simt::add(&gpu, 1);
@@ -184,12 +184,15 @@ void reductions_are_not_waited_for() {
         times[2] = time_now();
         fetch_add(&gpu, 1, order::relaxed);
         times[3] = time_now();
+        simt::replace(&gpu, 9);
+        times[4] = time_now();
     });
     CHECK(times[0] == 1 + 30);
     CHECK(times[1] == times[0] + 2 + 1 + 30);
     CHECK(times[2] == times[1] - 30 + 9000);
     CHECK(times[3] == times[2] + 2 + 1 + 200);
-    CHECK(gpu == 2 && host == 4);
+    CHECK(times[4] == times[3] + 2 + 1 + 30);
+    CHECK(gpu == 9 && host == 4);
 }
 
 // A release is a fence first; a fence of the system waits for what is on its way to the host.

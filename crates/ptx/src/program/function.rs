@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use super::decode::instruction;
 use super::names::{Declared, Named, Names};
-use super::op::{Arguments, FIRST, Function, LOCAL, Op, PARAMETERS, Reg, Step, Two};
+use super::op::{Arguments, Function, LOCAL, Op, PARAMETERS, Reg, Step, Two};
 use super::opcode::{Opcode, Opcodes};
 use super::{slots, unset};
 use crate::Error;
@@ -71,21 +71,9 @@ fn labels<'a>(items: &'a [Item<'a>]) -> HashMap<(usize, &'a str), u32> {
 
 impl<'a> Body<'a> {
     fn new(module: &'a Shared<'a>, of: &'a text::Function<'a>) -> Body<'a> {
-        let function = Function {
-            name: of.name.to_owned(),
-            steps: Vec::new(),
-            places: Vec::new(),
-            registers: vec![0; FIRST as usize],
-            local_bytes: 0,
-            parameter_bytes: 0,
-            align: 16,
-            arguments: Vec::new(),
-            tables: Vec::new(),
-            marked: Vec::new(),
-        };
         let mut body = Body {
             module,
-            function,
+            function: Function::new(of.name.to_owned()),
             names: Names::new(),
             labels: HashMap::new(),
             constants: HashMap::from([(0, super::op::ZERO)]),

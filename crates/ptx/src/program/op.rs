@@ -324,3 +324,21 @@ pub(crate) struct Function {
     /// Marks of registers that some path reads before it wrote them, and their names.
     pub(crate) marked: Vec<(Reg, String)>,
 }
+
+impl Function {
+    /// One without steps, whose registers are those that every function has.
+    pub(crate) fn new(name: String) -> Function {
+        Function {
+            name,
+            steps: Vec::new(),
+            places: Vec::new(),
+            registers: vec![0; FIRST as usize],
+            local_bytes: 0,
+            parameter_bytes: 0,
+            align: 16,
+            arguments: Vec::new(),
+            tables: Vec::new(),
+            marked: Vec::new(),
+        }
+    }
+}

@@ -158,16 +158,10 @@ mod tests {
         let steps: Vec<Step> =
             (0..steps).map(&mut step).chain([Step { guard: None, op: Op::Return }]).collect();
         Function {
-            name: String::new(),
             places: vec![Place::default(); steps.len()],
             steps,
             registers: vec![0; registers as usize],
-            local_bytes: 0,
-            parameter_bytes: 0,
-            align: 16,
-            arguments: Vec::new(),
-            tables: Vec::new(),
-            marked: Vec::new(),
+            ..Function::new(String::new())
         }
     }
 
