@@ -96,7 +96,7 @@ impl Recovery {
             }
             let nsid = table.parts.nsid;
             if report.changed_namespaces.contains(&nsid) {
-                self.abandon(table, index, format!("namespace {nsid} is not what it was before the reset"));
+                self.abandon(table, index, format!("{nsid} is not what it was before the reset"));
             } else if !table.parts.recovers {
                 self.abandon(
                     table,
