@@ -141,13 +141,27 @@ template <sharing Mode> class bench_warp : workload {
                                        args_.timeout_ns);
         }
         if (want) {
+            refused_ |= token.in_flight() ? 0u : 1u << k;
             slot_[k].token = move(token);
         }
     }
 
-    // Takes in this lane's commands that have completed, were refused, or are past their deadline.
+    // This lane's slots whose commands were answered, or refused.
+    WARPBELL_D u32 ended() {
+        const queue<Mode>& queue = session_.queue();
+        const u32 answered = queue.answered();
+        u32 ended = refused_;
+        for (u32 left = answered != 0 ? busy() & ~refused_ : 0; left != 0; left &= left - 1u) {
+            const u32 k = port::lowest(left);
+            ended |= (answered >> queue.id(slot_[k].token) & 1u) << k;
+        }
+        return ended;
+    }
+
+    // Takes in those; every so often also those that are past their deadline; and all if the queue is lost.
     WARPBELL_D void harvest(bool lost) {
-        for (u32 left = busy(); left != 0; left &= left - 1u) {
+        const bool all = lost || (ticks_ & 15u) == 0;
+        for (u32 left = all ? busy() : ended(); left != 0; left &= left - 1u) {
             const u32 k = port::lowest(left);
             io_token& token = slot_[k].token;
             const u32 cid = token.cid();
@@ -157,6 +171,7 @@ template <sharing Mode> class bench_warp : workload {
                 finish(k, session_.queue().abandon(move(token)), cid);
             }
         }
+        refused_ = 0;
         if (waiting_.all() != 0 && !lost) {
             apply(waiting_.look(session_.queue(), now_ns_, args_.recover_ns), code::timed_out);
         }
@@ -231,8 +246,9 @@ template <sharing Mode> class bench_warp : workload {
     const lanes& group_;
     session<Mode> session_;
     const u32 batch_, slots_;
-    u32 idle_;      // bit k: slot k may be used
-    u32 begun_ = 0; // bit k: its I/O has blocks left that no command was submitted for
+    u32 idle_;        // bit k: slot k may be used
+    u32 begun_ = 0;   // bit k: its I/O has blocks left that no command was submitted for
+    u32 refused_ = 0; // bit k: its command was not submitted
     u32 ticks_ = 0;
     const u64 timeout_ns_;
     bool gave_up_ = false; // the queue is lost, and there is no other

@@ -23,7 +23,7 @@ constexpr size_t page = 4096;
     lane.worker->progress = true;
     for (uint32_t open = warp.open; open; open &= open - 1) {
         Rendezvous& meeting = warp.rendezvous[__builtin_ctz(open)];
-        const uint32_t group = meeting.mask & warp.live;
+        const uint32_t group = mask_of(meeting) & warp.live;
         if (meeting.arrived == group)
             complete(warp, meeting, group);
     }
@@ -67,6 +67,7 @@ void start_warp(Worker& worker, Block& block, uint32_t index) {
     warp.number = block.index.x * worker.warps_per_block + index;
     warp.epoch = ~0ull;
     warp.wake = ~0ull;
+    warp.joined = warp.rendezvous;
     const uint32_t first = index * warp_lanes, end = worker.launch.block_x;
     for (uint32_t thread = first; thread < first + warp_lanes && thread < end; ++thread) {
         start_lane(worker, warp, thread);

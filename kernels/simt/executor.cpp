@@ -34,6 +34,10 @@ const char* objection(const wb_simt_launch& launch) {
         return "launch: abi_version or size is not this module's";
     if (!launch.kernel)
         return "launch: no kernel";
+#if defined(__x86_64__) && defined(__POPCNT__)
+    if (!__builtin_cpu_supports("popcnt"))
+        return "launch: this processor has no POPCNT, which every x86-64 processor since 2008 has";
+#endif
     if (launch.grid_x == 0 || launch.block_x == 0 || launch.block_x > most_threads_per_block)
         return "launch: grid_x must be at least 1, block_x from 1 to 1024";
     if (launch.block_stride == 0)

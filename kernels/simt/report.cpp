@@ -35,8 +35,8 @@ void report_warp(Worker& worker, const Warp& warp) {
         const Rendezvous& meeting = warp.rendezvous[__builtin_ctz(open)];
         report(worker, "\n  lanes ");
         report_lanes(worker, meeting.arrived);
-        report(worker, " wait in %s with mask %08x for lanes ", op_name(meeting.op), meeting.mask);
-        report_lanes(worker, meeting.mask & warp.live & ~meeting.arrived);
+        report(worker, " wait in %s with mask %08x for lanes ", op_name(op_of(meeting)), mask_of(meeting));
+        report_lanes(worker, mask_of(meeting) & warp.live & ~meeting.arrived);
     }
     if (warp.at_barrier) {
         report(worker, "\n  lanes ");

@@ -22,8 +22,10 @@ SIMT_NO_TSAN uint32_t pick_random(Worker& worker) {
 SIMT_NO_TSAN Rendezvous& find_rendezvous(Warp& warp, uint32_t mask, Op op) {
     for (uint32_t open = warp.open; open; open &= open - 1) {
         Rendezvous& meeting = warp.rendezvous[__builtin_ctz(open)];
-        if (meeting.mask == mask && meeting.op == op)
+        if (meeting.key == key_of(mask, op)) {
+            warp.joined = &meeting;
             return meeting;
+        }
     }
     Rendezvous& free = warp.rendezvous[__builtin_ctz(~warp.open)];
     open_rendezvous(warp, free, mask, op);

@@ -31,7 +31,8 @@ template <bool last = false> SIMT_INLINE void leave(Lane& lane) {
     ++worker.count.switches;
     if (SIMT_LIKELY(running.turn)) {
         Lane& next = next_lane(worker);
-        if (SIMT_UNLIKELY(&next == &lane))
+        // Without a seed nobody who runs has another go in this turn.
+        if (SIMT_UNLIKELY(worker.random) && &next == &lane)
             return;
         running.lane = &next;
         switch_context<last>(lane.context, next.context);
@@ -50,8 +51,8 @@ SIMT_INLINE void yield_polling(Lane& lane) {
 // Opens a rendezvous at a free place.
 SIMT_INLINE void open_rendezvous(Warp& warp, Rendezvous& meeting, uint32_t mask, Op op) {
     warp.open |= 1u << static_cast<uint32_t>(&meeting - warp.rendezvous);
-    meeting.mask = mask;
-    meeting.op = op;
+    warp.joined = &meeting;
+    meeting.key = key_of(mask, op);
     meeting.arrived = 0;
     meeting.votes = 0;
 #if SIMT_TSAN
@@ -59,19 +60,19 @@ SIMT_INLINE void open_rendezvous(Warp& warp, Rendezvous& meeting, uint32_t mask,
 #endif
 }
 
+// Most lanes meet where the one before has, also while others of the warp wait elsewhere.
 SIMT_INLINE Rendezvous& join_rendezvous(Warp& warp, uint32_t mask, Op op) {
-    Rendezvous& first = warp.rendezvous[0];
-    if (SIMT_LIKELY(warp.open == 0))
-        open_rendezvous(warp, first, mask, op);
-    else if (SIMT_UNLIKELY(warp.open != 1 || first.mask != mask || first.op != op))
-        return find_rendezvous(warp, mask, op);
-    return first;
+    Rendezvous& last = *warp.joined;
+    if (SIMT_LIKELY(last.key == key_of(mask, op)))
+        return last;
+    return find_rendezvous(warp, mask, op);
 }
 
 // A full rendezvous: results for all, and everybody may run again.
 SIMT_INLINE void complete(Warp& warp, Rendezvous& meeting, uint32_t group) {
     Worker& worker = *warp.worker;
-    const Op op = meeting.op;
+    const Op op = op_of(meeting);
+    meeting.key = closed;
     meeting.arrived = 0;
     warp.open &= ~(1u << static_cast<uint32_t>(&meeting - warp.rendezvous));
     ++worker.count.collectives;

@@ -35,14 +35,18 @@ enum class Op : uint32_t {
 const char* op_name(Op op);
 
 struct Rendezvous {
-    uint32_t mask;
-    Op op;
+    uint64_t key; // mask and operation, or closed
     uint32_t arrived;
     uint32_t votes; // lanes whose predicate holds (ballot, any, all)
 #if SIMT_TSAN
     uint64_t* edge; // carries what the lanes did before the meeting to what they do after it
 #endif
 };
+
+constexpr uint64_t closed = ~0ull;
+constexpr uint64_t key_of(uint32_t mask, Op op) { return static_cast<uint64_t>(op) << 32 | mask; }
+constexpr uint32_t mask_of(const Rendezvous& meeting) { return static_cast<uint32_t>(meeting.key); }
+constexpr Op op_of(const Rendezvous& meeting) { return static_cast<Op>(meeting.key >> 32); }
 
 // A meeting has an edge of its own: on a shared one, a lane that wakes late would acquire what an early one
 // has already released for the next meeting, and races between the two would go unseen.
@@ -64,10 +68,11 @@ struct Warp {
     uint32_t asleep;        // wait for virtual time (charge.h),
     uint64_t wake;          // the earliest of them until then; ~0: nobody sleeps
     uint64_t posted;        // when what the warp stored to the host is there
+    Rendezvous* joined;     // by the last lane that had to look for one
     char* stacks;           // of its lanes; null: they have not run yet, or have exited
     Block* block;
     Worker* worker;
-    alignas(64) Rendezvous rendezvous[warp_lanes]; // the first is nearly always the only one
+    alignas(64) Rendezvous rendezvous[warp_lanes]; // most often one is open, or two
     alignas(64) uint64_t value[warp_lanes];        // operands
     uint64_t result[warp_lanes];
     uint32_t source[warp_lanes]; // shuffles: the lane to read

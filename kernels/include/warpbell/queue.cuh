@@ -137,6 +137,10 @@ template <sharing Mode> class queue : tracer {
     template <class Group> WARPBELL_D optional<status> try_wait(const Group& group, io_token& token);
     // Whether try_wait would have a status, or a reason for none. Consumes nothing.
     WARPBELL_D bool is_answered(const io_token& token) const;
+    // This lane's commands that is_answered is true of, by id: bit k, where `id` says k of the token. For
+    // whoever has many in flight. Of a token that is not in flight `id` says something beyond the lane's ids.
+    WARPBELL_D u32 answered() const;
+    WARPBELL_D u32 id(const io_token& token) const { return id_of(token); }
     // Waits for each lane's own command. Lanes with an empty token take part and get success.
     template <class Group> WARPBELL_D status wait(const Group& group, io_token&& token, u64 timeout_ns = 0);
     // Waits, but only until a lane can go on: one that has failed, or that has `more` to submit and no
@@ -361,7 +365,6 @@ template <sharing Mode> class queue : tracer {
     WARPBELL_D bool become_poller(backoff& backoff);
     WARPBELL_D void release_poller(backoff& backoff, bool fenced);
     WARPBELL_D void publish_room(u64 reap, bool fenced);
-    WARPBELL_D bool has_answer() const;
     WARPBELL_D bool nothing_outstanding() const;
     WARPBELL_D static bool clock_is_due(backoff& backoff);
     WARPBELL_NOINLINE bool clock_says_stop(backoff& backoff, bool& lost);

@@ -76,7 +76,7 @@ WARPBELL_PORT void sync_block() { __syncthreads(); }
 
 // Without an instruction for it, the compiler's own is a call.
 WARPBELL_PORT u32 population(u32 bits) {
-#ifdef __x86_64__
+#if defined(__x86_64__) && !defined(__POPCNT__)
     bits -= bits >> 1 & 0x55555555u;
     bits = (bits & 0x33333333u) + (bits >> 2 & 0x33333333u);
     return ((bits + (bits >> 4)) & 0x0f0f0f0fu) * 0x01010101u >> 24;

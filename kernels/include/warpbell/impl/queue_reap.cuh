@@ -273,17 +273,17 @@ template <sharing Mode> WARPBELL_D bool queue<Mode>::nothing_outstanding() const
     }
 }
 
-// Whether a command of this lane's has its answer.
-template <sharing Mode> WARPBELL_D bool queue<Mode>::has_answer() const {
+template <sharing Mode> WARPBELL_D u32 queue<Mode>::answered() const {
     const u32 ids = (2u << ((1u << ref_.token_shift) - 1u)) - 1u;
-    bool answer = false;
+    u32 found = 0;
     WARPBELL_NO_UNROLL
     for (u32 left = ids & ~(free_ | quarantine_); left != 0; left &= left - 1u) {
         const u32 k = port::lowest(left);
         const bool issued = wire_cid(k) != 0xffffu;
-        answer = answer || (issued && !is_pending(port::load_relaxed_gpu(word(lane_id_, k))));
+        const bool is = issued && !is_pending(port::load_relaxed_gpu(word(lane_id_, k)));
+        found |= is ? 1u << k : 0u;
     }
-    return answer;
+    return found;
 }
 
 template <sharing Mode>
@@ -307,9 +307,9 @@ WARPBELL_D progress_result queue<Mode>::progress(const Group& group, backoff& ba
         }
         if (did == step::reap || did == step::others) {
             // Of an exclusive queue every command is the group's.
-            const bool answered = !is_shared || group.ballot(has_answer()) != 0;
-            result = answered || did == step::reap ? progress_result::reaped : result;
-            if (answered) {
+            const bool any = !is_shared || group.ballot(answered() != 0) != 0;
+            result = any || did == step::reap ? progress_result::reaped : result;
+            if (any) {
                 break;
             }
         } else if (nothing_outstanding()) {
