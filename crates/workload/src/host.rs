@@ -220,6 +220,9 @@ impl<'a> Drive<'a> {
         if self.measures {
             self.control.begin(self.ssd);
         }
+        if let ([worker], Stopwatch::Real(_)) = (&mut *workers, self.clock) {
+            worker.is_alone();
+        }
         self.look(workers);
         while self.ended.is_none() && !workers.iter().all(Worker::is_done) {
             let mut look = false;
