@@ -137,10 +137,10 @@ template <sharing Mode> class queue : tracer {
     template <class Group> WARPBELL_D optional<status> try_wait(const Group& group, io_token& token);
     // Whether try_wait would have a status, or a reason for none. Consumes nothing.
     WARPBELL_D bool is_answered(const io_token& token) const;
-    // This lane's commands that is_answered is true of, by id: bit k, where `id` says k of the token. For
-    // whoever has many in flight. Of a token that is not in flight `id` says something beyond the lane's ids.
+    // Which of this lane's commands is_answered is true of: bit id(token). For whoever has many in flight.
     WARPBELL_D u32 answered() const;
-    WARPBELL_D u32 id(const io_token& token) const { return id_of(token); }
+    // Which of the lane's ids a token of its own in flight has; of any other token some number.
+    WARPBELL_D u32 id(const io_token& token) const { return (token.cid() - first_cid_) & 0xffffu; }
     // Waits for each lane's own command. Lanes with an empty token take part and get success.
     template <class Group> WARPBELL_D status wait(const Group& group, io_token&& token, u64 timeout_ns = 0);
     // Waits, but only until a lane can go on: one that has failed, or that has `more` to submit and no
@@ -310,8 +310,6 @@ template <sharing Mode> class queue : tracer {
     // Exclusive: completions reaped, all of them.
     WARPBELL_D u64 reaped() const { return at_.tail + at_.surplus - at_.outstanding; }
     WARPBELL_D bool wide_cids() const { return (ref_.flags & WARPBELL_QUEUE_WIDE_CIDS) != 0; }
-    // Which of the lane's ids a token of its own has; some number beyond them for a foreign one.
-    WARPBELL_D u32 id_of(const io_token& token) const { return (token.cid() - first_cid_) & 0xffffu; }
 
     // ---- hazard slots (queue_hazard.cuh)
     WARPBELL_D static bool fits(const warpbell_queue_ref& ref, u32 warp_slot);

@@ -8,7 +8,7 @@ inline namespace WARPBELL_NAMESPACE {
 
 // Whether the token has its answer; consumes it then.
 template <sharing Mode> WARPBELL_D bool queue<Mode>::settle(io_token& token, status& result) {
-    const u32 k = id_of(token);
+    const u32 k = id(token);
     const bool foreign =
         mutate::old_epoch_accepted ? !token.in_flight() : static_cast<u32>(token.bits() >> 32) != tag_;
     if (foreign || k >> ref_.token_shift != 0) {
@@ -44,7 +44,7 @@ template <sharing Mode> WARPBELL_D bool queue<Mode>::settle(io_token& token, sta
 }
 
 template <sharing Mode> WARPBELL_D bool queue<Mode>::is_answered(const io_token& token) const {
-    const u32 k = id_of(token);
+    const u32 k = id(token);
     if (static_cast<u32>(token.bits() >> 32) != tag_ || k >> ref_.token_shift != 0) {
         return true; // for a reason that the token has, or by its loss
     }
