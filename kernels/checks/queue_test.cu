@@ -119,6 +119,9 @@ template <sharing Mode> class test_warp {
         io_token none;
         io_token& token = must ? slot_[k].token : none;
         const u64 bits = token.bits();
+        if (args_.flags & WARPBELL_TEST_STALE_TOKEN) {
+            compare_answers();
+        }
         const status s = session_.queue().wait(group, move(token), args_.timeout_ns);
         if (!must) {
             return;
@@ -133,6 +136,21 @@ template <sharing Mode> class test_warp {
             ask_copy(k, io_token::from_bits(bits));
         }
         (s.buffer_in_use() ? dead_ : idle_) |= 1u << k;
+    }
+
+    // What is_answered says of each command answered() says of all: answers come meanwhile, and none goes.
+    WARPBELL_D void compare_answers() {
+        const auto& queue = session_.queue();
+        for (u32 left = busy(); left != 0; left &= left - 1u) {
+            const u32 k = port::lowest(left);
+            if (!slot_[k].token.in_flight()) {
+                continue;
+            }
+            const u32 id = queue.id(slot_[k].token);
+            const bool early = (queue.answered() >> id & 1u) != 0, is = queue.is_answered(slot_[k].token);
+            const bool late = (queue.answered() >> id & 1u) != 0;
+            record_of(slot_[k].command).answers += (early && !is) || (is && !late) ? 1u : 0u;
+        }
     }
 
     // A copy of a consumed token must be told apart, and never be answered with a status of its own.
