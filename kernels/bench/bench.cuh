@@ -49,10 +49,10 @@ template <sharing Mode> class bench_warp : workload {
   private:
     struct slot {
         io_token token;
-        io what = {};
-        u64 start_ns = 0; // of the I/O,
-        u64 since_ns = 0; // and of the attempt that is in flight
+        u64 lba = 0;
+        u64 start_ns = 0; // of the I/O
         u32 done = 0;     // blocks of the I/O that earlier commands moved: one above the limit takes several
+        bool writes = false;
     };
 
     WARPBELL_D u32 busy() const {
@@ -109,11 +109,13 @@ template <sharing Mode> class bench_warp : workload {
     // Draws the I/O of slot k.
     WARPBELL_D void begin(u32 k, u32 rank) {
         idle_ &= ~(1u << k);
-        slot_[k].what = draw(rank);
-        slot_[k].start_ns = slot_[k].since_ns = now_ns_;
+        const io what = draw(rank);
+        slot_[k].lba = what.lba;
+        slot_[k].writes = what.writes;
+        slot_[k].start_ns = now_ns_;
         slot_[k].done = 0;
         waiting_.begin(k);
-        fill(slot_[k].what, data_of(k));
+        fill(what, data_of(k));
     }
 
     // The blocks of slot k's next command.
@@ -124,9 +126,9 @@ template <sharing Mode> class bench_warp : workload {
 
     // The next command of the I/O in slot k.
     WARPBELL_D void issue(bool want, u32 k) {
-        const opcode op = slot_[k].what.writes ? opcode::write : opcode::read;
+        const opcode op = slot_[k].writes ? opcode::write : opcode::read;
         const u32 done = want ? slot_[k].done : 0;
-        const extent where = {lba(slot_[k].what.lba + done), want ? piece_blocks(k) : 1u};
+        const extent where = {warpbell::lba(slot_[k].lba + done), want ? piece_blocks(k) : 1u};
         const u64 block_bytes = session_.block_bytes();
         const dma_span data = data_of(k).subspan(done * block_bytes, where.blocks * block_bytes);
         io_token token;
@@ -167,7 +169,7 @@ template <sharing Mode> class bench_warp : workload {
             const u32 cid = token.cid();
             if (optional<status> done = session_.queue().try_wait(group_, token)) {
                 finish(k, *done, cid);
-            } else if (lost || now_ns_ - slot_[k].since_ns > timeout_ns_) {
+            } else if (lost || now_ns_ - waiting_.since(k, slot_[k].start_ns) > timeout_ns_) {
                 finish(k, session_.queue().abandon(move(token)), cid);
             }
         }
@@ -199,10 +201,10 @@ template <sharing Mode> class bench_warp : workload {
         begun_ |= change.go_on;
         tally_.retried += port::population(change.go_on);
         for (u32 left = change.go_on; left != 0; left &= left - 1u) {
-            slot_[port::lowest(left)].since_ns = now_ns_;
+            waiting_.resume(port::lowest(left), now_ns_);
         }
         for (u32 left = change.over; left != 0; left &= left - 1u) {
-            fail(slot_[port::lowest(left)].what.lba, why);
+            fail(slot_[port::lowest(left)].lba, why);
         }
     }
 
@@ -222,7 +224,7 @@ template <sharing Mode> class bench_warp : workload {
             idle_ |= 1u << k;
         }
         if (over) {
-            fail(slot_[k].what.lba, s);
+            fail(slot_[k].lba, s);
         }
     }
 
@@ -240,7 +242,7 @@ template <sharing Mode> class bench_warp : workload {
         }
         idle_ |= bit;
         tally_.recovered += waiting_.tries(k) != 0 ? 1u : 0u;
-        succeed(slot_[k].what, slot_[k].start_ns, data_of(k));
+        succeed({slot_[k].lba, slot_[k].writes}, slot_[k].start_ns, data_of(k));
     }
 
     const lanes& group_;

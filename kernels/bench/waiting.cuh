@@ -23,8 +23,15 @@ class waiting_slots {
     // Something may come of waiting.
     WARPBELL_D u32 hopeful() const { return delayed_ | held_; }
 
-    WARPBELL_D void begin(u32 k) { slot_[k].tries = 0; }
-    WARPBELL_D u32 tries(u32 k) const { return slot_[k].tries; }
+    // An I/O begins; nothing of it is stored here unless it has to wait.
+    WARPBELL_D void begin(u32 k) { again_ &= ~(1u << k); }
+    WARPBELL_D u32 tries(u32 k) const { return (again_ >> k & 1u) != 0 ? slot_[k].tries : 0u; }
+    // It goes on.
+    WARPBELL_D void resume(u32 k, u64 now_ns) { slot_[k].at_ns = now_ns; }
+    // Since when its command is in flight, if the I/O has begun at `begun_ns`.
+    WARPBELL_D u64 since(u32 k, u64 begun_ns) const {
+        return (again_ >> k & 1u) != 0 ? slot_[k].at_ns : begun_ns;
+    }
 
     // The I/O goes on at `due_ns`.
     WARPBELL_D void delay(u32 k, u64 due_ns) {
@@ -80,9 +87,9 @@ class waiting_slots {
 
   private:
     struct slot {
-        u64 at_ns = 0; // delayed: when it goes on; held: since when
-        u32 cid = 0;
-        u32 tries = 0; // commands of this I/O that were submitted again
+        u64 at_ns; // delayed: when it goes on; held: since when; in flight again: since when
+        u32 cid;
+        u32 tries; // commands of this I/O that were submitted again
     };
 
     WARPBELL_D void leave(const change& found) {
@@ -92,14 +99,17 @@ class waiting_slots {
         unfinished_ &= ~left;
         dead_ &= ~left;
         for (u32 again = found.go_on; again != 0; again &= again - 1u) {
-            ++slot_[port::lowest(again)].tries;
+            const u32 k = port::lowest(again);
+            slot_[k].tries = tries(k) + 1u;
         }
+        again_ |= found.go_on;
     }
 
     u32 delayed_ = 0;    // waits for its time
     u32 held_ = 0;       // waits for its buffer
     u32 unfinished_ = 0; // of those: the I/O is not over
     u32 dead_ = 0;       // has waited too long for its buffer
+    u32 again_ = 0;      // its I/O was submitted again
     slot slot_[slots_max];
 };
 

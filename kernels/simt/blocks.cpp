@@ -24,7 +24,7 @@ constexpr size_t page = 4096;
     for (uint32_t open = warp.open; open; open &= open - 1) {
         Rendezvous& meeting = warp.rendezvous[__builtin_ctz(open)];
         const uint32_t group = mask_of(meeting) & warp.live;
-        if (meeting.arrived == group)
+        if (arrived_at(meeting) == group)
             complete(warp, meeting, group);
     }
     try_release_barrier(block);
@@ -53,8 +53,8 @@ void start_lane(Worker& worker, Warp& warp, uint32_t thread) {
     Lane& lane = warp.lanes[thread % warp_lanes];
     lane.warp = &warp;
     lane.worker = &worker;
-    lane.index = thread % warp_lanes;
-    lane.thread = {thread, 0, 0};
+    lane.index = static_cast<uint8_t>(thread % warp_lanes);
+    lane.thread = static_cast<uint16_t>(thread);
     lane.polls = 0;
     lane.time = 0;
 }
@@ -160,7 +160,7 @@ void give_stacks(Worker& worker, Warp& warp) {
     for (uint32_t live = warp.live; live; live &= live - 1) {
         Lane& lane = warp.lanes[__builtin_ctz(live)];
         char* stack = warp.stacks + lane.index * worker.stack_stride + guard;
-        prepare_context<lane_main>(lane.context, stack, worker.stack_bytes, stack_skew(lane.thread.x));
+        prepare_context<lane_main>(lane.context, stack, worker.stack_bytes, stack_skew(lane.thread));
         tsan_release(&lane);
     }
 }

@@ -20,7 +20,7 @@
 namespace [[gnu::visibility("hidden")]] simt {
 
 SIMT_ENTRY uint32_t lane_index() { return running.lane->index; }
-SIMT_ENTRY uint3 thread_index() { return running.lane->thread; }
+SIMT_ENTRY uint3 thread_index() { return {running.lane->thread, 0, 0}; }
 SIMT_ENTRY uint3 block_index() { return running.lane->warp->block->index; }
 SIMT_ENTRY dim3 block_size() { return {running.lane->worker->launch.block_x, 1, 1}; }
 SIMT_ENTRY dim3 grid_size() { return {running.lane->worker->launch.grid_x, 1, 1}; }

@@ -18,17 +18,18 @@ constexpr uint32_t warp_lanes = 32;
 struct Warp;
 struct Worker;
 
+// One line of the cache has all that a switch and an access need.
 struct alignas(64) Lane {
     Context context;
     Warp* warp;
     Worker* worker;
-    uint32_t index;    // in its warp
-    uint32_t buffered; // stores of this lane in the store buffer
-    uint3 thread;      // threadIdx
     uint64_t polls;    // looks at a completion slot or an entry's phase
-    uint64_t time;     // with costs: when it may perform its next access (charge.h)
+    uint16_t thread;   // threadIdx.x
+    uint16_t buffered; // stores of this lane in the store buffer
+    uint8_t index;     // in its warp
     bool overlaps;     // with costs: its loads are on their way together with the one before
     bool reduces;      // with costs: its read-modify-writes return nothing, and are not waited for
+    uint64_t time;     // with costs: when it may perform its next access (charge.h)
 };
 
 // initial-exec makes a thread_local one instruction even in a shared object. Modules that are loaded at run

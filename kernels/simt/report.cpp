@@ -34,9 +34,9 @@ void report_warp(Worker& worker, const Warp& warp) {
     for (uint32_t open = warp.open; open; open &= open - 1) {
         const Rendezvous& meeting = warp.rendezvous[__builtin_ctz(open)];
         report(worker, "\n  lanes ");
-        report_lanes(worker, meeting.arrived);
+        report_lanes(worker, arrived_at(meeting));
         report(worker, " wait in %s with mask %08x for lanes ", op_name(op_of(meeting)), mask_of(meeting));
-        report_lanes(worker, mask_of(meeting) & warp.live & ~meeting.arrived);
+        report_lanes(worker, mask_of(meeting) & warp.live & ~arrived_at(meeting));
     }
     if (warp.at_barrier) {
         report(worker, "\n  lanes ");

@@ -73,7 +73,7 @@ SIMT_NO_TSAN uint32_t activemask(const char* file, uint32_t line) {
 SIMT_NO_TSAN void note_ready(Warp& warp) {
     uint32_t blocked = warp.at_barrier | warp.at_activemask;
     for (uint32_t open = warp.open; open; open &= open - 1)
-        blocked |= warp.rendezvous[__builtin_ctz(open)].arrived;
+        blocked |= arrived_at(warp.rendezvous[__builtin_ctz(open)]);
     warp.ready = warp.live & ~blocked & ~warp.asleep;
 }
 

@@ -53,8 +53,7 @@ SIMT_INLINE void open_rendezvous(Warp& warp, Rendezvous& meeting, uint32_t mask,
     warp.open |= 1u << static_cast<uint32_t>(&meeting - warp.rendezvous);
     warp.joined = &meeting;
     meeting.key = key_of(mask, op);
-    meeting.arrived = 0;
-    meeting.votes = 0;
+    meeting.arrivals = 0;
 #if SIMT_TSAN
     meeting.edge = &warp.sync_edges[warp.opened++ % sync_edge_count];
 #endif
@@ -73,7 +72,6 @@ SIMT_INLINE void complete(Warp& warp, Rendezvous& meeting, uint32_t group) {
     Worker& worker = *warp.worker;
     const Op op = op_of(meeting);
     meeting.key = closed;
-    meeting.arrived = 0;
     warp.open &= ~(1u << static_cast<uint32_t>(&meeting - warp.rendezvous));
     ++worker.count.collectives;
     warp.polled &= ~group;
@@ -82,7 +80,7 @@ SIMT_INLINE void complete(Warp& warp, Rendezvous& meeting, uint32_t group) {
     if (SIMT_LIKELY(--warp.quantum > 0))
         running.turn |= group;
     if (op != Op::syncwarp) {
-        compute_results(warp, op, group, meeting.votes);
+        compute_results(warp, op, group, votes_of(meeting));
         return;
     }
     if (SIMT_UNLIKELY(worker.weak))
@@ -127,15 +125,16 @@ template <Op op> SIMT_ENTRY uint64_t meet(uint32_t mask, uint64_t value, uint32_
     if constexpr (op == Op::syncwarp)
         tsan_release(edge);
 #endif
-    meeting.arrived |= bit;
-    if constexpr (is_vote<op>) {
-        meeting.votes |= static_cast<uint32_t>(value) << index;
-    } else if constexpr (op != Op::syncwarp) {
+    // One word for both: a compiler made vectors of two.
+    const uint64_t vote = is_vote<op> ? value : 0;
+    const uint64_t arrivals = meeting.arrivals | (vote << 32 | 1) << index;
+    meeting.arrivals = arrivals;
+    if constexpr (!is_vote<op> && op != Op::syncwarp) {
         warp.value[index] = value;
         warp.source[index] = source;
     }
     const uint32_t group = mask & warp.live;
-    if (meeting.arrived != group) {
+    if (static_cast<uint32_t>(arrivals) != group) {
         leave(lane);
     } else {
         complete(warp, meeting, group);

@@ -35,9 +35,8 @@ enum class Op : uint32_t {
 const char* op_name(Op op);
 
 struct Rendezvous {
-    uint64_t key; // mask and operation, or closed
-    uint32_t arrived;
-    uint32_t votes; // lanes whose predicate holds (ballot, any, all)
+    uint64_t key;      // mask and operation, or closed
+    uint64_t arrivals; // 31:0 lanes that have arrived, 63:32 those whose predicate holds (ballot, any, all)
 #if SIMT_TSAN
     uint64_t* edge; // carries what the lanes did before the meeting to what they do after it
 #endif
@@ -46,6 +45,10 @@ struct Rendezvous {
 constexpr uint64_t closed = ~0ull;
 constexpr uint64_t key_of(uint32_t mask, Op op) { return static_cast<uint64_t>(op) << 32 | mask; }
 constexpr uint32_t mask_of(const Rendezvous& meeting) { return static_cast<uint32_t>(meeting.key); }
+constexpr uint32_t arrived_at(const Rendezvous& meeting) { return static_cast<uint32_t>(meeting.arrivals); }
+constexpr uint32_t votes_of(const Rendezvous& meeting) {
+    return static_cast<uint32_t>(meeting.arrivals >> 32);
+}
 constexpr Op op_of(const Rendezvous& meeting) { return static_cast<Op>(meeting.key >> 32); }
 
 // A meeting has an edge of its own: on a shared one, a lane that wakes late would acquire what an early one
@@ -53,7 +56,7 @@ constexpr Op op_of(const Rendezvous& meeting) { return static_cast<Op>(meeting.k
 constexpr uint32_t sync_edge_count = 256;
 
 // Most fields are sets of lanes, a bit each. A living lane is in at most one of at_barrier, at_activemask and
-// the `arrived` of one open rendezvous; if it is in none, and not asleep, it can run.
+// the arrivals at one open rendezvous; if it is in none, and not asleep, it can run.
 struct Warp {
     uint32_t live;          // have not exited
     uint32_t open;          // which of `rendezvous` have lanes waiting

@@ -335,10 +335,11 @@ template <sharing Mode> class queue : tracer {
     WARPBELL_NOINLINE void rescan_quarantine();
 
     // ---- submission (queue_submit.cuh)
-    template <bool Aside, class Group>
-    WARPBELL_D step poll_for_room(const Group& group, backoff& patience, u32* d);
-    template <bool Aside, class Group>
-    WARPBELL_D io_token submit_all(const Group& group, bool want, sqe entry, backoff& patience, bool whole);
+    template <class Group> WARPBELL_D step poll_for_room(const Group& group, backoff& patience, sqe& entry);
+    template <class Group>
+    WARPBELL_D step poll_for_room(const Group& group, backoff& patience, const sqe& entry);
+    template <class Entry, class Group>
+    WARPBELL_D io_token submit_all(const Group& group, bool want, Entry entry, backoff& patience, bool whole);
     template <class Group> WARPBELL_D u32 ask_for_room(const Group& group, u32 n, bool whole);
     WARPBELL_D u32 reserve(u32 n, u32 least);
     template <class Group>

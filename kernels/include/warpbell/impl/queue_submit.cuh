@@ -325,23 +325,27 @@ WARPBELL_D io_token queue<Mode>::try_submit(const Group& group, bool want, const
     return token;
 }
 
-// `Aside`, of callers with much in registers: what differs among entries of I/O commands (opcode, data
-// pointer, first block, count) lies in memory meanwhile. The other dwords are left alone: most are constants.
+// `Entry`: sqe, of callers with much in registers. What differs among entries of I/O commands (opcode, data
+// pointer, first block, count) lies in memory meanwhile; the other dwords are left alone: most are constants.
+// Of others const sqe&, which nobody copies.
 template <sharing Mode>
-template <bool Aside, class Group>
+template <class Group>
 WARPBELL_D typename queue<Mode>::step queue<Mode>::poll_for_room(const Group& group, backoff& patience,
-                                                                 u32* d) {
+                                                                 sqe& entry) {
     const auto poll = [&] { return poll_ring(group, patience, true); };
-    if constexpr (Aside) {
-        return port::aside(poll, d[0], d[6], d[7], d[8], d[9], d[10], d[11], d[12]);
-    } else {
-        return poll();
-    }
+    u32* d = entry.dword;
+    return port::aside(poll, d[0], d[6], d[7], d[8], d[9], d[10], d[11], d[12]);
+}
+template <sharing Mode>
+template <class Group>
+WARPBELL_D typename queue<Mode>::step queue<Mode>::poll_for_room(const Group& group, backoff& patience,
+                                                                 const sqe&) {
+    return poll_ring(group, patience, true);
 }
 
 template <sharing Mode>
-template <bool Aside, class Group>
-WARPBELL_D io_token queue<Mode>::submit_all(const Group& group, bool want, sqe entry, backoff& patience,
+template <class Entry, class Group>
+WARPBELL_D io_token queue<Mode>::submit_all(const Group& group, bool want, Entry entry, backoff& patience,
                                             bool whole) {
     u32 k = want ? take_id() : no_id;
     io_token token;
@@ -369,7 +373,7 @@ WARPBELL_D io_token queue<Mode>::submit_all(const Group& group, bool want, sqe e
             use_grant(group, next, waiting, k, entry, token);
         } else {
             // Room comes from completions, and this group may be the only one that can look for them.
-            did = did == step::lost ? did : poll_for_room<Aside>(group, patience, entry.dword);
+            did = did == step::lost ? did : poll_for_room(group, patience, entry);
             why = did == step::lost ? status(code::queue_lost) : why;
             if (starved != 0 && want && k == no_id && did != step::expired && did != step::lost) {
                 rescan_quarantine();
@@ -391,14 +395,14 @@ WARPBELL_D io_token queue<Mode>::submit_all(const Group& group, bool want, sqe e
 template <sharing Mode>
 template <class Group>
 WARPBELL_D io_token queue<Mode>::submit(const Group& group, bool want, const sqe& entry, backoff& backoff) {
-    return submit_all<true>(group, want, entry, backoff, false);
+    return submit_all<sqe>(group, want, entry, backoff, false);
 }
 
 template <sharing Mode>
 template <class Group>
 WARPBELL_D io_token queue<Mode>::submit(const Group& group, bool want, const sqe& entry, u64 timeout_ns) {
     backoff backoff(timeout_ns);
-    return submit_all<false>(group, want, entry, backoff, false);
+    return submit_all<const sqe&>(group, want, entry, backoff, false);
 }
 
 template <sharing Mode>
@@ -406,7 +410,7 @@ template <class Group>
 WARPBELL_D io_token queue<Mode>::submit_whole(const Group& group, bool want, const sqe& entry,
                                               u64 timeout_ns) {
     backoff backoff(timeout_ns);
-    return submit_all<false>(group, want, entry, backoff, true);
+    return submit_all<const sqe&>(group, want, entry, backoff, true);
 }
 
 } // namespace WARPBELL_NAMESPACE
