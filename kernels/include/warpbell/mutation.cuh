@@ -94,6 +94,7 @@ WARPBELL_SWITCH(WHOLE_UNCHECKED, whole_unchecked); // io: of an I/O in pieces on
 WARPBELL_SWITCH(REFUSAL_FORGOTTEN, refusal_forgotten); // io: what was refused is answered with success
 WARPBELL_SWITCH(PIECE_NOT_CLIPPED, piece_not_clipped); // io: the last piece is as large as the others
 WARPBELL_SWITCH(SPLIT_GOES_ON, split_goes_on); // io: after a failure the other pieces are sent, and answer
+WARPBELL_SWITCH(PIECE_AFTER_DEADLINE, piece_after_deadline); // io: a piece is sent although the last poll found the deadline over
 WARPBELL_SWITCH(PIECES_IN_ROUNDS, pieces_in_rounds); // io: a lane sends its next piece when all lanes are answered
 WARPBELL_SWITCH(COMMAND_UNCHECKED, command_unchecked); // io: any opcode is taken, and flags where the number of blocks is
 WARPBELL_SWITCH(DEADLINE_OF_EACH_ROUND, deadline_of_each_round); // io: each round of commands has the whole deadline
