@@ -52,6 +52,9 @@ WARPBELL_D u32 lanes_below() {
 WARPBELL_D u32 thread_index() { return threadIdx.x; }
 WARPBELL_D u32 block_index() { return blockIdx.x; }
 WARPBELL_D u32 block_threads() { return blockDim.x; }
+// The same of all dimensions.
+WARPBELL_D u32 block_rank() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
+WARPBELL_D u32 block_size() { return blockDim.x * blockDim.y * blockDim.z; }
 WARPBELL_D u32 grid_blocks() { return gridDim.x; }
 // The multiprocessor that this block runs on.
 WARPBELL_D u32 multiprocessor() {
