@@ -27,7 +27,7 @@ WARPBELL_SWITCH(NO_TURN, no_turn); // publish without waiting for the turn
 WARPBELL_SWITCH(RING_AFTER_TURN, ring_after_turn); // hand the turn on, then ring
 WARPBELL_SWITCH(RING_IF_FIRST, ring_if_first); // ring if nobody was before me, instead of if nobody is after me
 WARPBELL_SWITCH(NO_FENCE_DOORBELL, no_fence_doorbell); // no F1
-WARPBELL_SWITCH(NO_FENCE_TURN, no_fence_turn); // no F3: publish before the entries are visible
+WARPBELL_SWITCH(NO_FENCE_TURN, no_fence_turn); // no F3: whoever waits for the turn, to pass it on without ringing, has no fence between its entries and the wait
 WARPBELL_SWITCH(NO_FENCE_AFTER_DOORBELL, no_fence_after_doorbell); // no F2
 WARPBELL_SWITCH(NO_ROOM_CHECK, no_room_check); // reserve without looking for room
 WARPBELL_SWITCH(ROOM_OFF_BY_ONE, room_off_by_one); // take one entry more than the ring has
