@@ -119,6 +119,8 @@ WARPBELL_SWITCH(CHUNK_CROSSED, chunk_crossed); // volume: a command may leave it
 WARPBELL_SWITCH(READ_NOT_REPEATED, read_not_repeated); // volume: a read that a replica fails is not tried on another
 WARPBELL_SWITCH(ONE_REPLICA_WRITTEN, one_replica_written); // volume: a write goes to one replica only
 WARPBELL_SWITCH(REPLICA_KEPT, replica_kept); // volume: a replica that missed a write is read from
+WARPBELL_SWITCH(COMPARED_EVERYWHERE, compared_everywhere); // volume: a Compare goes to each replica
+WARPBELL_SWITCH(DIFFERENCE_IS_FAILURE, difference_is_failure); // volume: a replica whose blocks differ from the data has failed
 WARPBELL_SWITCH(LAST_REPLICA_DROPPED, last_replica_dropped); // volume: a write may leave no replica
 WARPBELL_SWITCH(MAIL_NO_FENCE_POST, mail_no_fence_post); // agents, no P1: a request may be seen before what is asked for
 WARPBELL_SWITCH(MAIL_NO_FENCE_TAKE, mail_no_fence_take); // agents, no P2: what is asked for is read before the request was seen
