@@ -17,6 +17,10 @@ SESSION_WORDS = ARRAY_WORDS = 64  # WARPBELL_SESSION_BYTES / 8, WARPBELL_ARRAY_B
 ALIGNMENT = 16
 NO_INDEX = (1 << 64) - 1
 PENDING = 0x10000  # of the try_wait calls: nothing has come yet
+NO_TOKEN = 0xFFFFFFFF  # of the wait_any calls: none was answered
+FLUSH, WRITE, READ, COMPARE, WRITE_ZEROES = 0x00, 0x01, 0x02, 0x05, 0x08  # operations of a command
+FUA = 1 << 30  # flag of a command
+COMMAND_WORDS = 5  # operation + (flags << 32), block, address of the buffer's reference, offset, blocks
 ALL_LANES = 0xFFFFFFFF
 
 _PLACE, _LONG, _INT = types.voidptr, types.uint64, types.uint32
@@ -36,6 +40,9 @@ def _declare(name, *arguments):
 _MOVE = (_PLACE, _LONG, _INT, _PLACE, _LONG, _LONG)  # session, block, blocks, buffer, offset, timeout_ns
 _BEGIN = (_PLACE, _PLACE, *_MOVE[1:])  # session, token, ..
 _ELEMENT = (_PLACE, _LONG, _PLACE, _LONG)  # array, index, value, timeout_ns
+_EXECUTE = (_PLACE, _PLACE, _LONG)  # session, command, timeout_ns
+_SUBMIT = (_PLACE, _PLACE, _PLACE, _LONG)  # session, token, command, timeout_ns
+_ANY = (_PLACE, _PLACE, _INT, _PLACE, _LONG)  # session, tokens, their number, index, timeout_ns
 
 attach = _declare("attach", _PLACE, _PLACE, _INT)
 attach_warp = _declare("attach_warp", _PLACE, _PLACE, _INT)
@@ -44,6 +51,8 @@ switch_to_successor = _declare("switch_to_successor", _PLACE, _LONG)
 read, read_warp, read_each = (_declare(f"read{who}", *_MOVE) for who in ("", "_warp", "_each"))
 write, write_warp, write_each = (_declare(f"write{who}", *_MOVE) for who in ("", "_warp", "_each"))
 flush, flush_warp = (_declare(f"flush{who}", _PLACE, _LONG) for who in ("", "_warp"))
+execute, execute_warp, execute_each = (_declare(f"execute{who}", *_EXECUTE) for who in ("", "_warp", "_each"))
+submit, submit_warp, submit_each = (_declare(f"submit{who}", *_SUBMIT) for who in ("", "_warp", "_each"))
 read_async, read_async_warp, read_async_each = (_declare(f"read_async{who}", *_BEGIN) for who in ("", "_warp", "_each"))
 write_async, write_async_warp, write_async_each = (
     _declare(f"write_async{who}", *_BEGIN) for who in ("", "_warp", "_each")
@@ -51,13 +60,18 @@ write_async, write_async_warp, write_async_each = (
 flush_async, flush_async_warp = (_declare(f"flush_async{who}", _PLACE, _PLACE, _LONG) for who in ("", "_warp"))
 wait, wait_warp, wait_each = (_declare(f"wait{who}", _PLACE, _PLACE, _LONG) for who in ("", "_warp", "_each"))
 try_wait, try_wait_warp, try_wait_each = (_declare(f"try_wait{who}", _PLACE, _PLACE) for who in ("", "_warp", "_each"))
+wait_any, wait_any_each = (_declare(f"wait_any{who}", *_ANY) for who in ("", "_each"))
 cancel, cancel_warp, cancel_each = (_declare(f"cancel{who}", _PLACE, _PLACE) for who in ("", "_warp", "_each"))
 array_open = _declare("array_open", _PLACE, _PLACE, _PLACE, _PLACE, _LONG, _LONG, _INT)
 array_get, array_get_each = (_declare(f"array_get{who}", *_ELEMENT) for who in ("", "_each"))
 array_put, array_put_each = (_declare(f"array_put{who}", *_ELEMENT) for who in ("", "_each"))
+array_atomic_add, array_atomic_add_each = (
+    _declare(f"array_atomic_add{who}", _PLACE, _LONG, _LONG, _LONG) for who in ("", "_each")
+)
 array_flush, array_flush_warp = (_declare(f"array_flush{who}", _PLACE, _LONG) for who in ("", "_warp"))
 array_close = _declare("array_close", _PLACE)
 status_ok = _declare("status_ok", _INT)
+status_differs = _declare("status_differs", _INT)
 status_retryable = _declare("status_retryable", _INT)
 status_buffer_in_use = _declare("status_buffer_in_use", _INT)
 

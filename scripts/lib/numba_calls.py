@@ -13,15 +13,15 @@ import numpy
 import warpbell_host as host
 import warpbell_numba as wb
 from numba import cuda, types
-from warpbell_numba import ALIGNMENT, ARRAY_WORDS, SESSION_WORDS
+from warpbell_numba import ALIGNMENT, ARRAY_WORDS, COMMAND_WORDS, SESSION_WORDS
 
 LANES, BLOCK_BYTES = 32, 512
-# By a thread, by a warp and by each lane, waiting and not.
-PARTS = 6
+# By a thread, by a warp and by each lane, waiting and not; and as commands, by a thread, a warp and each lane.
+PARTS = 9
 PART_BYTES = LANES * BLOCK_BYTES
 ARRAY_BYTES = LANES * 8
 
-INVALID, OUT_OF_RANGE, NO_ROOM, TIMED_OUT = 0x800C, 0x8004, 0x800E, 0x8001
+INVALID, OUT_OF_RANGE, NO_ROOM, TIMED_OUT, DIFFERS = 0x800C, 0x8004, 0x800E, 0x8001, 0x285
 # The kernel's table.
 NAMESPACE, FROM, TO, CACHE, PAGES, SAID = range(6)
 
@@ -35,6 +35,9 @@ CALLS = [
     ("write_async", THREAD, 0), ("wait", THREAD, 0), ("read_async", THREAD, 0), ("try_wait", THREAD, 0),
     ("write_async_warp", None, 0), ("wait_warp", None, 0), ("read_async_warp", None, 0), ("try_wait_warp", None, 0),
     ("write_async_each", None, 0), ("wait_each", None, 0), ("read_async_each", None, 0), ("try_wait_each", None, 0),
+    ("execute", THREAD, 0), ("submit", THREAD, 0), ("wait_any", THREAD, 0),
+    ("execute_warp", None, 0), ("submit_warp", None, 0), ("wait_warp", None, 0),
+    ("execute_each", None, 0), ("submit_each", None, 0), ("wait_any_each", None, 0),
     ("flush", THREAD, 0), ("flush_warp", None, 0),
     ("flush_async", THREAD, 0), ("wait", THREAD, 0),
     ("flush_async_warp", None, 0), ("wait_warp", None, 0),
@@ -45,11 +48,13 @@ CALLS = [
     ("switch_to_successor", None, 0),
     ("array_open", None, 0),
     ("array_put_each", None, 0), ("array_get_each", None, 0), ("array_put", THREAD, 0), ("array_get", THREAD, 0),
+    ("array_atomic_add", THREAD, 0), ("array_atomic_add_each", None, 0),
     ("array_get_each", None, OUT_OF_RANGE),
     ("array_flush", THREAD, 0), ("array_flush_warp", None, 0), ("array_close", None, 0),
     ("detach", None, 0),
     ("attach", OTHER, 0), ("read", OTHER, 0), ("detach", OTHER, 0),
     ("status_ok", None, 1), ("status_ok", None, 0),
+    ("status_differs", None, 1), ("status_differs", None, 0),
     ("status_retryable", None, 1), ("status_retryable", None, 0),
     ("status_buffer_in_use", None, 1), ("status_buffer_in_use", None, 0),
 ]
@@ -114,6 +119,40 @@ def background(table, s, t, at):
 
 
 @cuda.jit(device=True, inline="always")
+def command(words, operation, buffer, first, blocks):
+    """Makes a command of the five words: of blocks from `first` on, and their place in the data. Writes are durable."""
+    flags = types.uint64(wb.FUA if operation == wb.WRITE else 0)
+    words[0] = types.uint64(operation) | flags << types.uint64(32)
+    words[1] = first
+    words[2] = buffer
+    words[3] = first * types.uint64(BLOCK_BYTES)
+    words[4] = types.uint64(blocks)
+
+
+@cuda.jit(device=True, inline="always")
+def commands(table, s, t, at):
+    words = cuda.local.array(COMMAND_WORDS, types.uint64)
+    index = cuda.local.array(1, types.uint64)
+    c, i = wb.pointer(words), wb.pointer(index)
+    command(words, wb.WRITE, table[FROM], place(6), 1)
+    at = note(table, at, wb.execute(s, c, 0))
+    command(words, wb.READ, table[TO], place(6), 1)
+    at = note(table, at, wb.submit(s, t, c, 0))
+    at = note(table, at, wb.wait_any(s, t, 1, i, 0))
+    cuda.syncwarp()
+    command(words, wb.WRITE, table[FROM], types.uint64(7 * LANES), LANES)
+    at = note(table, at, wb.execute_warp(s, c, 0))
+    command(words, wb.READ, table[TO], types.uint64(7 * LANES), LANES)
+    at = note(table, at, wb.submit_warp(s, t, c, 0))
+    at = note(table, at, wb.wait_warp(s, t, 0))
+    command(words, wb.WRITE, table[FROM], place(8), 1)
+    at = note(table, at, wb.execute_each(s, c, 0))
+    command(words, wb.READ, table[TO], place(8), 1)
+    at = note(table, at, wb.submit_each(s, t, c, 0))
+    return note(table, at, wb.wait_any_each(s, t, 1, i, 0))
+
+
+@cuda.jit(device=True, inline="always")
 def flushes_and_refusals(table, s, t, at):
     to, behind = wb.pointer(table[TO]), types.uint64(1) << types.uint64(40)
     at = note(table, at, wb.flush(s, 0))
@@ -133,7 +172,7 @@ def flushes_and_refusals(table, s, t, at):
 
 @cuda.jit(device=True, inline="always")
 def arrays(table, s, value, at):
-    """Each lane's element: its number, and then what it was read as, times 3."""
+    """Each lane's element: its number, then what it was read as, times 3, and what is added to it."""
     memory = cuda.local.array(ARRAY_WORDS, types.uint64, alignment=ALIGNMENT)
     a, own, v = wb.pointer(memory), types.uint64(cuda.laneid), wb.pointer(value)
     first = types.uint64(PARTS * PART_BYTES)
@@ -148,6 +187,9 @@ def arrays(table, s, value, at):
     cuda.syncwarp()
     at = note(table, at, wb.array_get(a, own, v, 0))
     cuda.syncwarp()
+    at = note(table, at, wb.array_atomic_add(a, own, 5, 0))
+    cuda.syncwarp()
+    at = note(table, at, wb.array_atomic_add_each(a, own, 7, 0))
     at = note(table, at, wb.array_get_each(a, LANES, v, 0))
     at = note(table, at, wb.array_flush(a, 0))
     cuda.syncwarp()
@@ -159,6 +201,8 @@ def arrays(table, s, value, at):
 def statuses(table, at):
     at = note(table, at, wb.status_ok(0))
     at = note(table, at, wb.status_ok(NO_ROOM))
+    at = note(table, at, wb.status_differs(DIFFERS))
+    at = note(table, at, wb.status_differs(NO_ROOM))
     at = note(table, at, wb.status_retryable(NO_ROOM))
     at = note(table, at, wb.status_retryable(TIMED_OUT))
     at = note(table, at, wb.status_buffer_in_use(TIMED_OUT))
@@ -176,6 +220,7 @@ def calls(address):
     at = note(table, 0, wb.attach_warp(s, ns, 0))
     at = synchronous(table, s, at)
     at = background(table, s, t, at)
+    at = commands(table, s, t, at)
     at = flushes_and_refusals(table, s, t, at)
     at = arrays(table, s, value, at)
     at = note(table, at, wb.detach(s))
@@ -207,11 +252,11 @@ def wrong_calls(library, image, target, sharing):
     for (name, _, _), found, wanted in zip(CALLS, said, expected(sharing)):
         for lane in numpy.flatnonzero(found != wanted)[:1]:
             faults.append(f"{kind}: {name} told lane {lane} {found[lane]:#x}, expected {wanted[lane]:#x}")
-    # Parts 0 and 3 are moved by threads.
-    moved = [part for part in range(PARTS) if sharing == host.SHARED or part not in (0, 3)]
+    # Parts 0, 3 and 6 are moved by threads.
+    moved = [part for part in range(PARTS) if sharing == host.SHARED or part not in (0, 3, 6)]
     faults += [f"{kind}: part {part} came back otherwise" for part in moved if not (sent[part] == came[part]).all()]
-    times = 3 if sharing == host.SHARED else 1
-    if not (on_ssd == numpy.arange(LANES, dtype=numpy.uint64) * times).all():
+    times, more = (3, 5 + 7) if sharing == host.SHARED else (1, 7)
+    if not (on_ssd == numpy.arange(LANES, dtype=numpy.uint64) * times + more).all():
         faults.append(f"{kind}: the array on the SSD is {on_ssd}")
     return faults
 

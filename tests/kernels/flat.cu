@@ -43,6 +43,7 @@ WARPBELL_KERNEL(flat_status_test, flat_args) {
     const uint32_t bits = port::thread_index() + port::block_index() * port::block_threads();
     const status said = status::from_bits(bits);
     const uint32_t same = warpbell_status_ok(bits) == said.ok() &&
+                          warpbell_status_differs(bits) == said.differs() &&
                           warpbell_status_retryable(bits) == said.retryable() &&
                           warpbell_status_buffer_in_use(bits) == said.buffer_in_use() &&
                           warpbell_status_buffer_in_use(WARPBELL_PENDING) == 1;

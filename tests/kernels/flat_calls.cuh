@@ -4,7 +4,7 @@
 #include <warpbell/flat.cuh>
 #include <warpbell/warpbell.cuh>
 
-#define FLAT_NOTES 256
+#define FLAT_NOTES 320
 
 struct flat_args {
     warpbell_namespace_ref ns;
@@ -40,6 +40,14 @@ struct blocks_of {
     u64 offset;
 };
 
+// An element of 16 bytes, made of a number and its complement.
+struct wide {
+    u64 low, high;
+    wide() = default;
+    WARPBELL_D wide(u64 number) : low(number), high(~number) {}
+    WARPBELL_D explicit operator u64() const { return high == ~low ? low : 0xbadbadbad; }
+};
+
 template <class Group> inline constexpr bool is_warp = false;
 template <> inline constexpr bool is_warp<this_warp_t> = true;
 
@@ -64,17 +72,44 @@ template <class Group, sharing Mode> class cpp_calls {
             .bits;
     }
     WARPBELL_D u32 begin(bool writes, const blocks_of& of, u64& token) {
-        return of_all(kept(token, writes
-                                      ? submit(group_, s_, command::write(where(of), data(of)), timeout())
-                                      : submit(group_, s_, command::read(where(of), data(of)), timeout())));
+        return of_all(kept(
+            token, writes ? warpbell::submit(group_, s_, command::write(where(of), data(of)), timeout())
+                          : warpbell::submit(group_, s_, command::read(where(of), data(of)), timeout())));
     }
     WARPBELL_D u32 begin_each(bool writes, const blocks_of& of, u64& token) {
-        return kept(token, writes ? submit_each(group_, s_, command::write(if_any(of), data(of)), timeout())
-                                  : submit_each(group_, s_, command::read(if_any(of), data(of)), timeout()));
+        return kept(token,
+                    writes
+                        ? warpbell::submit_each(group_, s_, command::write(if_any(of), data(of)), timeout())
+                        : warpbell::submit_each(group_, s_, command::read(if_any(of), data(of)), timeout()));
+    }
+    WARPBELL_D u32 execute(const warpbell_command& of) {
+        return run(group_, s_, what(of, of.blocks), timeout()).bits;
+    }
+    WARPBELL_D u32 execute_each(const warpbell_command& of) {
+        return run_each(group_, s_, what_if_any(of), timeout()).bits;
+    }
+    WARPBELL_D u32 submit(const warpbell_command& of, u64& token) {
+        return of_all(kept(token, warpbell::submit(group_, s_, what(of, of.blocks), timeout())));
+    }
+    WARPBELL_D u32 submit_each(const warpbell_command& of, u64& token) {
+        return kept(token, warpbell::submit_each(group_, s_, what_if_any(of), timeout()));
+    }
+    // Of so many tokens, three at most.
+    WARPBELL_D u32 any(u64 (&tokens)[3], u32 count, u32& index) {
+        io_token own[3];
+        for (u32 k = 0; k < count; ++k) {
+            own[k] = taken(tokens[k]);
+        }
+        const any_status first = wait_any(group_, s_, own, timeout());
+        for (u32 k = 0; k < count; ++k) {
+            tokens[k] = own[k].bits();
+        }
+        index = first.index;
+        return first.result.bits;
     }
     WARPBELL_D u32 flush() { return warpbell::flush(group_, s_, timeout()).bits; }
     WARPBELL_D u32 begin_flush(u64& token) {
-        return of_all(kept(token, submit(group_, s_, command::flush(), timeout())));
+        return of_all(kept(token, warpbell::submit(group_, s_, command::flush(), timeout())));
     }
     WARPBELL_D u32 wait(u64& token) { return warpbell::wait(group_, s_, taken(token), timeout()).bits; }
     WARPBELL_D u32 wait_each(u64& token) {
@@ -122,6 +157,14 @@ template <class Group, sharing Mode> class cpp_calls {
             return view_.try_load(group_, index, value, timeout_).bits;
         }
         WARPBELL_D u32 put(u64 index, T value) { return view_.store(group_, index, value, timeout_).bits; }
+        // The library does not compile it for elements of another size.
+        WARPBELL_D u32 add(u64 index, u64 value) {
+            if constexpr (sizeof(T) == 4u || sizeof(T) == 8u) {
+                return view_.atomic_add(group_, some(index), static_cast<T>(value), timeout_).bits;
+            } else {
+                return status(code::invalid_field).bits;
+            }
+        }
         WARPBELL_D u32 get_each(u64 index, T& value) {
             return view_.try_load(group_, some(index), value, timeout_).bits;
         }
@@ -149,6 +192,27 @@ template <class Group, sharing Mode> class cpp_calls {
     WARPBELL_D static extent where(const blocks_of& of) { return extent{lba(of.block), of.blocks}; }
     WARPBELL_D static optional<extent> if_any(const blocks_of& of) {
         return of.blocks != 0 ? optional<extent>(where(of)) : optional<extent>();
+    }
+    WARPBELL_D command what(const warpbell_command& of, u32 blocks) {
+        const extent where = {lba(of.block), blocks};
+        switch (of.operation) {
+        case WARPBELL_OPERATION_READ:
+            return command::read(where, data({of.block, blocks, of.buffer, of.offset}), of.flags);
+        case WARPBELL_OPERATION_WRITE:
+            return command::write(where, data({of.block, blocks, of.buffer, of.offset}), of.flags);
+        case WARPBELL_OPERATION_COMPARE:
+            return command::compare(where, data({of.block, blocks, of.buffer, of.offset}), of.flags);
+        case WARPBELL_OPERATION_WRITE_ZEROES:
+            return command::write_zeroes(where, of.flags);
+        case WARPBELL_OPERATION_FLUSH:
+            return {opcode::flush, extent(), dma_span(), of.flags};
+        default:
+            return {opcode::dataset_management, where, dma_span(), 0};
+        }
+    }
+    WARPBELL_D command what_if_any(const warpbell_command& of) {
+        const bool is_none = of.blocks == 0 && of.operation != WARPBELL_OPERATION_FLUSH;
+        return is_none ? command() : what(of, of.blocks);
     }
     WARPBELL_D dma_span data(const blocks_of& of) {
         const u64 bytes = static_cast<u64>(of.blocks) * s_.block_bytes();
@@ -198,6 +262,22 @@ template <class Group> class flat_calls {
     WARPBELL_D u32 begin_each(bool writes, const blocks_of& of, u64& token) {
         return (writes ? warpbell_write_async_each : warpbell_read_async_each)(
             &s_, &token, of.block, of.blocks, of.buffer, of.offset, timeout());
+    }
+    WARPBELL_D u32 execute(const warpbell_command& of) {
+        return (is_warp<Group> ? warpbell_execute_warp : warpbell_execute)(&s_, &of, timeout());
+    }
+    WARPBELL_D u32 execute_each(const warpbell_command& of) {
+        return warpbell_execute_each(&s_, &of, timeout());
+    }
+    WARPBELL_D u32 submit(const warpbell_command& of, u64& token) {
+        return (is_warp<Group> ? warpbell_submit_warp : warpbell_submit)(&s_, &token, &of, timeout());
+    }
+    WARPBELL_D u32 submit_each(const warpbell_command& of, u64& token) {
+        return warpbell_submit_each(&s_, &token, &of, timeout());
+    }
+    WARPBELL_D u32 any(u64 (&tokens)[3], u32 count, u32& index) {
+        return (is_warp<Group> ? warpbell_wait_any_each : warpbell_wait_any)(&s_, tokens, count, &index,
+                                                                             timeout());
     }
     WARPBELL_D u32 flush() { return (is_warp<Group> ? warpbell_flush_warp : warpbell_flush)(&s_, timeout()); }
     WARPBELL_D u32 begin_flush(u64& token) {
@@ -249,6 +329,10 @@ template <class Group> class flat_calls {
         WARPBELL_D u32 put(u64 index, T value) {
             return (is_warp<Group> ? warpbell_array_put_each : warpbell_array_put)(&a_, index, &value,
                                                                                    timeout_);
+        }
+        WARPBELL_D u32 add(u64 index, u64 value) {
+            return (is_warp<Group> ? warpbell_array_atomic_add_each
+                                   : warpbell_array_atomic_add)(&a_, index, value, timeout_);
         }
         WARPBELL_D u32 get_each(u64 index, T& value) {
             return warpbell_array_get_each(&a_, index, &value, timeout_);

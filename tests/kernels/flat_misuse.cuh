@@ -10,12 +10,17 @@ namespace kernels {
 class flat_functions {
   public:
     // As FUNCTIONS of rules.rs.
-    static constexpr u32 count = 35, first_of_arrays = 26, last_of_arrays = 32;
+    static constexpr u32 count = 45, first_of_arrays = 34, last_of_arrays = 42;
 
     WARPBELL_D explicit flat_functions(const flat_args& args) : args_(args) {}
 
     // A read of one block of this lane's by function `which`, or whatever that does.
-    WARPBELL_D u32 call(u32 which) { return which < 17u ? moves(which) : ends_or_array(which); }
+    WARPBELL_D u32 call(u32 which) {
+        return which < 17u   ? moves(which)
+               : which < 23u ? commands(which)
+               : which < 34u ? ends(which)
+                             : arrays(which);
+    }
 
     WARPBELL_D warpbell_session* session() { return &s_; }
     WARPBELL_D warpbell_array* array() { return &a_; }
@@ -78,43 +83,77 @@ class flat_functions {
         return begun == 0 ? warpbell_wait_each(&s_, &token, 0) : begun;
     }
 
-    WARPBELL_D u32 ends_or_array(u32 which) {
-        u64 token = io_token().bits(); // answered already
-        u64 value = 0;
+    WARPBELL_D u32 commands(u32 which) {
+        const warpbell_command own = {WARPBELL_OPERATION_READ, 0, block(), &args_.buffer, offset(), 1, 0};
+        const warpbell_command first = {WARPBELL_OPERATION_READ, 0, 0, &args_.buffer, 0, 1, 0};
+        u64 token = 0;
         switch (which) {
         case 17:
-            return warpbell_wait(&s_, &token, 0);
+            return warpbell_execute(&s_, &own, 0);
         case 18:
-            return warpbell_wait_warp(&s_, &token, 0);
+            return warpbell_execute_warp(&s_, &first, 0);
         case 19:
-            return warpbell_wait_each(&s_, &token, 0);
+            return warpbell_execute_each(&s_, &own, 0);
         case 20:
-            return warpbell_try_wait(&s_, &token);
+            return waited(warpbell_submit(&s_, &token, &own, 0), token);
         case 21:
-            return warpbell_try_wait_warp(&s_, &token);
-        case 22:
-            return warpbell_try_wait_each(&s_, &token);
+            return waited_warp(warpbell_submit_warp(&s_, &token, &first, 0), token);
+        default:
+            return waited_each(warpbell_submit_each(&s_, &token, &own, 0), token);
+        }
+    }
+
+    WARPBELL_D u32 ends(u32 which) {
+        u64 token = io_token().bits(); // answered already
+        u32 index = 0;
+        switch (which) {
         case 23:
-            return warpbell_cancel(&s_, &token);
+            return warpbell_wait(&s_, &token, 0);
         case 24:
-            return warpbell_cancel_warp(&s_, &token);
+            return warpbell_wait_warp(&s_, &token, 0);
         case 25:
-            return warpbell_cancel_each(&s_, &token);
+            return warpbell_wait_each(&s_, &token, 0);
         case 26:
-            return warpbell_array_get(&a_, 1, &value, 0);
+            return warpbell_try_wait(&s_, &token);
         case 27:
-            return warpbell_array_get_each(&a_, 1, &value, 0);
+            return warpbell_try_wait_warp(&s_, &token);
         case 28:
-            return warpbell_array_put(&a_, 1, &value, 0);
+            return warpbell_try_wait_each(&s_, &token);
         case 29:
-            return warpbell_array_put_each(&a_, 1, &value, 0);
+            return warpbell_cancel(&s_, &token);
         case 30:
-            return warpbell_array_flush(&a_, 0);
+            return warpbell_cancel_warp(&s_, &token);
         case 31:
-            return warpbell_array_flush_warp(&a_, 0);
+            return warpbell_cancel_each(&s_, &token);
         case 32:
+            return warpbell_wait_any(&s_, &token, 1, &index, 0);
+        default:
+            return warpbell_wait_any_each(&s_, &token, 1, &index, 0);
+        }
+    }
+
+    WARPBELL_D u32 arrays(u32 which) {
+        u64 value = 0;
+        switch (which) {
+        case 34:
+            return warpbell_array_get(&a_, 1, &value, 0);
+        case 35:
+            return warpbell_array_get_each(&a_, 1, &value, 0);
+        case 36:
+            return warpbell_array_put(&a_, 1, &value, 0);
+        case 37:
+            return warpbell_array_put_each(&a_, 1, &value, 0);
+        case 38:
+            return warpbell_array_atomic_add(&a_, 1, 1, 0);
+        case 39:
+            return warpbell_array_atomic_add_each(&a_, 1, 1, 0);
+        case 40:
+            return warpbell_array_flush(&a_, 0);
+        case 41:
+            return warpbell_array_flush_warp(&a_, 0);
+        case 42:
             return warpbell_array_close(&a_);
-        case 33:
+        case 43:
             return open();
         default:
             return warpbell_detach(&s_);

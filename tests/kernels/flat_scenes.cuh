@@ -17,7 +17,10 @@ enum class scene : u32 {
     crowded,
     pages,
     page,
-    pinned
+    pinned,
+    commands,
+    any,
+    adds
 };
 
 // What is done, by either.
@@ -50,14 +53,14 @@ template <class Calls, class Group> class player {
         case scene::crowded:
             crowded();
             break;
-        case scene::pages:
-            args_.element_bytes == 8u ? pages<u64>() : pages<u32>();
+        case scene::commands:
+            commands();
             break;
-        case scene::page:
-            args_.element_bytes == 8u ? page<u64>() : page<u32>();
+        case scene::any:
+            any();
             break;
         default:
-            args_.element_bytes == 8u ? arrays<u64>() : arrays<u32>();
+            of_elements();
             break;
         }
         said(calls_.detach());
@@ -65,6 +68,33 @@ template <class Calls, class Group> class player {
 
   private:
     static constexpr bool warp_wide = is_warp<Group>;
+
+    WARPBELL_D void of_elements() {
+        switch (args_.element_bytes) {
+        case 1:
+            return of_size<u8>();
+        case 2:
+            return of_size<u16>();
+        case 4:
+            return of_size<u32>();
+        case 8:
+            return of_size<u64>();
+        default:
+            return of_size<wide>();
+        }
+    }
+    template <class T> WARPBELL_D void of_size() {
+        switch (static_cast<scene>(args_.scene)) {
+        case scene::pages:
+            return pages<T>();
+        case scene::page:
+            return page<T>();
+        case scene::adds:
+            return adds<T>();
+        default:
+            return arrays<T>();
+        }
+    }
 
     WARPBELL_D flat_note& note() const { return reinterpret_cast<flat_note*>(args_.notes)[lane_]; }
     WARPBELL_D void said(u32 status) {
@@ -268,10 +298,10 @@ template <class Calls, class Group> class player {
         const u64 own = lane_ * (block_bytes_ / sizeof(T));
         T value = 1;
         said(array.get(own, value));
-        saw(value);
+        saw(static_cast<u64>(value));
         said(array.put(own, static_cast<T>(~own)));
         said(array.get(own, value));
-        saw(value);
+        saw(static_cast<u64>(value));
         said(array.flush());
         said(array.get(own + 1u, value));
         said(array.close());
@@ -285,10 +315,10 @@ template <class Calls, class Group> class player {
             const u64 other = block_bytes_ / sizeof(T);
             T value = 1;
             said(get_one(array, 0, value));
-            saw(value);
+            saw(static_cast<u64>(value));
             said(put_one(array, 0, static_cast<T>(5)));
             said(get_one(array, other, value));
-            saw(value);
+            saw(static_cast<u64>(value));
             said(put_one(array, other, static_cast<T>(6)));
             said(array.flush());
         }
@@ -309,6 +339,99 @@ template <class Calls, class Group> class player {
         }
     }
 
+    WARPBELL_D warpbell_command of(u32 operation, const blocks_of& which, u32 flags) const {
+        return warpbell_command{operation, flags, which.block, which.buffer, which.offset, which.blocks, 0};
+    }
+    // What begins is waited for.
+    WARPBELL_D void both(const warpbell_command& what) {
+        u64 token = 0;
+        said(calls_.execute(what));
+        look();
+        said(calls_.submit(what, token));
+        said(calls_.wait(token));
+    }
+    WARPBELL_D void both_each(const warpbell_command& what) {
+        u64 token = 0;
+        said(calls_.execute_each(what));
+        look();
+        said(calls_.submit_each(what, token));
+        said(calls_.wait_each(token));
+    }
+    WARPBELL_D void commands() {
+        fill(1);
+        both(of(WARPBELL_OPERATION_WRITE, whole(), WARPBELL_FUA));
+        both(of(WARPBELL_OPERATION_COMPARE, whole(), 0));
+        fill(0);
+        both(of(WARPBELL_OPERATION_READ, whole(), WARPBELL_FUA));
+        fill(2);
+        both(of(WARPBELL_OPERATION_COMPARE, whole(), 0));
+        both(of(WARPBELL_OPERATION_WRITE_ZEROES, {whole().block, whole().blocks, nullptr, 0}, WARPBELL_FUA));
+        both(of(WARPBELL_OPERATION_READ, whole(), 0));
+        both(of(WARPBELL_OPERATION_FLUSH, {0, 0, nullptr, 0}, 0));
+        // Refused.
+        both(of(WARPBELL_OPERATION_FLUSH, {0, 0, nullptr, 0}, WARPBELL_FUA));
+        both(of(WARPBELL_OPERATION_READ, whole(), 1));
+        both(of(0x100u + WARPBELL_OPERATION_READ, whole(), 0));
+        both(of(9, whole(), 0));
+        both(of(WARPBELL_OPERATION_WRITE_ZEROES, {args_.ns.blocks, 1, nullptr, 0}, 0));
+        both(of(WARPBELL_OPERATION_COMPARE, {0, 1, nullptr, 0}, 0));
+        if constexpr (warp_wide) {
+            fill(3);
+            both_each(of(WARPBELL_OPERATION_WRITE, mine(), WARPBELL_FUA));
+            fill(lane_ % 2u == 0 ? 3 : 4);
+            both_each(of(WARPBELL_OPERATION_COMPARE, mine(), 0));
+            // Half of the lanes have nothing to do.
+            both_each(of(WARPBELL_OPERATION_WRITE_ZEROES, blocks(first(), lane_ < 16u ? 2 : 0), 0));
+            both_each(of(WARPBELL_OPERATION_READ, mine(), 0));
+            both_each(of(WARPBELL_OPERATION_FLUSH, {0, 0, nullptr, 0}, 0));
+        }
+    }
+
+    // Two tokens, of lanes below 16 three, in any order; then there are none; and what is left is given up.
+    WARPBELL_D void any() {
+        u64 tokens[3] = {io_token().bits(), io_token().bits(), io_token().bits()};
+        const u32 count = lane_ < 16u ? 3 : 2;
+        u64 found = 0;
+        for (u32 k = 0; k < 3u; ++k) {
+            const blocks_of own = blocks(first(), k < count ? 2 : 0);
+            if constexpr (warp_wide) {
+                said(calls_.submit_each(of(WARPBELL_OPERATION_READ, own, 0), tokens[k]));
+            } else if (k < count) {
+                said(calls_.submit(of(WARPBELL_OPERATION_READ, own, 0), tokens[k]));
+            }
+        }
+        for (u32 k = 0; k < 4u; ++k) {
+            u32 index = 7;
+            said(calls_.any(tokens, count, index));
+            found |= index == WARPBELL_NO_TOKEN ? 0x100u << k : 1u << index;
+            saw(found & ~7ull); // which comes first is not said
+        }
+        saw(found);
+        for (u64& token : tokens) {
+            said(warp_wide ? calls_.cancel_each(token) : calls_.cancel(token));
+        }
+    }
+
+    template <class T> WARPBELL_D void adds() {
+        typename Calls::template array<T> array(calls_);
+        said(array.opened());
+        const u64 own = lane_ * 9u;
+        T value = 0;
+        said(array.put(own, static_cast<T>(own)));
+        said(array.add(own, ~0ull)); // one less
+        said(array.get(own, value));
+        saw(static_cast<u64>(value));
+        said(array.add(args_.elements, 1));
+        if constexpr (warp_wide) {
+            // Two lanes for each element, and lanes without one.
+            said(array.add(lane_ % 4u == 3u ? WARPBELL_NO_INDEX : lane_ / 2u * 18u, lane_ + 1u));
+            said(array.get(lane_ / 2u * 18u, value));
+            saw(static_cast<u64>(value));
+        }
+        said(array.flush());
+        said(array.close());
+    }
+
     template <class T> WARPBELL_D void arrays() {
         typename Calls::template array<T> array(calls_);
         said(array.opened());
@@ -317,16 +440,16 @@ template <class Calls, class Group> class player {
         T value = 0;
         said(array.put(own, static_cast<T>(~own)));
         said(array.get(own, value));
-        saw(value);
+        saw(static_cast<u64>(value));
         said(array.get(own + 1u, value));
-        saw(value);
+        saw(static_cast<u64>(value));
         said(array.get(args_.elements, value));
-        saw(value);
+        saw(static_cast<u64>(value));
         if constexpr (warp_wide) {
             const u64 index = lane_ % 3u == 0 ? WARPBELL_NO_INDEX : own + 2u;
             said(array.put_each(index, static_cast<T>(own * 7u)));
             said(array.get_each(index, value));
-            saw(value);
+            saw(static_cast<u64>(value));
         }
         said(array.flush());
         said(array.close());

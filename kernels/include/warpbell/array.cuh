@@ -50,6 +50,19 @@ template <class To, class From> WARPBELL_D void copy_bytes(To* to, const From* f
     copy_odd(out, in, bytes);
 }
 
+// Elements of `size` bytes from byte `first` of a cache's pages on: of `count` those that end where the pages
+// do, or before. No store may find that out with its first part done.
+template <class Cache> WARPBELL_D u64 elements_inside(const Cache& cache, u64 first, u64 count, u32 size) {
+    const u64 bytes = cache.pages() << port::highest(cache.page_bytes());
+    const u64 fit = first < bytes ? (bytes - first) / size : 0;
+    return count < fit || mutate::array_end_unchecked ? count : fit;
+}
+
+// Calls move(data, done, bytes) for each part of the lane's element, one of `count`.
+template <class Group, class Cache, class Move>
+WARPBELL_D status each_part(const Group& group, Cache& cache, u64 first, u64 count, u32 size,
+                            optional<u64> index, bool stores, Move move, u64 timeout_ns);
+
 } // namespace detail
 
 // The elements of an array that lie in one page as a whole, as long as this lives.
@@ -94,7 +107,8 @@ template <class T, class Cache, class Group> class element_guard {
 template <class T, class Cache> class array_view {
   public:
     WARPBELL_D array_view(Cache& cache, u64 first_byte, u64 count)
-        : cache_(cache), first_byte_(first_byte), count_(count), inside_(inside(cache, first_byte, count)) {}
+        : cache_(cache), first_byte_(first_byte), count_(count),
+          inside_(detail::elements_inside(cache, first_byte, count, sizeof(T))) {}
 
     WARPBELL_D u64 size() const { return count_; }
 
@@ -116,17 +130,11 @@ template <class T, class Cache> class array_view {
     }
 
   private:
-    // Calls move(data, done, bytes) for each part of the lane's element.
     template <class Group, class Move>
     WARPBELL_D status each_part(const Group& group, optional<u64> index, bool stores, Move move,
-                                u64 timeout_ns);
-
-    // Of `count` elements those that end where the cache's pages do, or before: no store may find that out
-    // with its first part done.
-    WARPBELL_D static u64 inside(const Cache& cache, u64 first_byte, u64 count) {
-        const u64 bytes = cache.pages() << port::highest(cache.page_bytes());
-        const u64 fit = first_byte < bytes ? (bytes - first_byte) / sizeof(T) : 0;
-        return count < fit || mutate::array_end_unchecked ? count : fit;
+                                u64 timeout_ns) {
+        return detail::each_part(group, cache_, first_byte_, inside_, sizeof(T), index, stores, move,
+                                 timeout_ns);
     }
 
     Cache& cache_;

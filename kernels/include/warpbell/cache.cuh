@@ -74,6 +74,10 @@ template <sharing Mode, class Retry> struct backing<session<Mode, Retry>> {
         WARPBELL_NO_UNROLL
         while (group.ballot(next < all.blocks) != 0) {
             const bool want = next < all.blocks;
+            // The deadline is one for all pieces: what is left of a page is not sent after it.
+            if (group.ballot(patience.is_over() && !mutate::cache_pieces_late) != 0) {
+                return want ? status(code::not_submitted) : result;
+            }
             const u32 rest = all.blocks - next, blocks = rest < s.max_blocks() ? rest : s.max_blocks();
             sqe entry = {};
             if (want) {
@@ -86,14 +90,9 @@ template <sharing Mode, class Retry> struct backing<session<Mode, Retry>> {
             }
             io_token token = s.queue().submit(group, want && result.ok(), entry, patience);
             status said;
-            const progress_result how = s.queue().wait_all(group, token, said, patience);
+            (void)s.queue().wait_all(group, token, said, patience);
             result = result.ok() ? said : result;
             next = result.ok() ? next + blocks : all.blocks;
-            // The deadline is one for all pieces: what is left of a page is not sent after it.
-            if (how == progress_result::expired && next < all.blocks && !mutate::cache_pieces_late) {
-                result = code::not_submitted;
-                next = all.blocks;
-            }
         }
         return result;
     }

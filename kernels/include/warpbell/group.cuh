@@ -64,7 +64,8 @@ class lanes {
     u32 mask_;
 };
 
-// All threads of the block, of one dimension. No warp group: what queues do is done by each of its warps.
+// All threads of the block, of one dimension; a thread_block (below) may have several. No warp group: what
+// queues do is done by each of its warps.
 struct this_block_t {
     WARPBELL_D static u32 size() { return port::block_threads(); }
     WARPBELL_D static u32 thread_rank() { return port::thread_index(); }
@@ -81,7 +82,7 @@ WARPBELL_D lanes lanes_where(bool member) { return lanes(port::ballot(0xffffffff
 // ---- cooperative groups (CUDA C++ Programming Guide, Cooperative Groups)
 //
 // thread_block_tile<1> to <32> and coalesced_group make every call that a warp group makes, but those of
-// queue.cuh itself. thread_block makes every call that this_block() makes.
+// queue.cuh itself. thread_block, of any dimensions, makes every call that this_block() makes.
 
 namespace detail {
 
@@ -108,11 +109,24 @@ template <class Group> struct mask_of : Group {
     WARPBELL_D static u32 get(const Group& group) { return (group.*&mask_of::get_mask)(); }
 };
 
+// Whether a group is lanes of one warp.
+template <class Group> WARPBELL_D constexpr bool has_lanes() {
+    constexpr u32 tile = tile_size<Group>(0);
+    if constexpr (names_lanes<Group>(0) || (tile != 0 && tile <= WARPBELL_WARP_LANES)) {
+        return true;
+    } else {
+        return mask_of<Group>::template has<mask_of<Group>>(0);
+    }
+}
+
 } // namespace detail
 
 // The group as this library knows it. A call makes it of its group; whoever makes many calls for a
 // coalesced_group may do so once.
 template <class Group> WARPBELL_D auto group_of(const Group& group) {
+    static_assert(detail::has_lanes<Group>(),
+                  "the group of this call is lanes of one warp: this_warp(), lanes, this_thread(), "
+                  "thread_block_tile of 32 threads at most, or coalesced_group");
     constexpr u32 tile = detail::tile_size<Group>(0);
     if constexpr (detail::names_lanes<Group>(0)) {
         return group;
@@ -121,11 +135,7 @@ template <class Group> WARPBELL_D auto group_of(const Group& group) {
     } else if constexpr (tile != 0 && tile < WARPBELL_WARP_LANES) {
         return lanes(((1u << tile) - 1u) << (port::lane() & ~(tile - 1u)));
     } else {
-        using derived = detail::mask_of<Group>;
-        static_assert(derived::template has<derived>(0),
-                      "the group of this call is lanes of one warp: this_warp(), "
-                      "lanes, this_thread(), thread_block_tile of 32 threads at most, or coalesced_group");
-        return lanes(derived::get(group));
+        return lanes(detail::mask_of<Group>::get(group));
     }
 }
 
@@ -138,13 +148,27 @@ WARPBELL_D constexpr auto is_block(int) -> decltype(made<Group>().group_index(),
 }
 template <class Group> WARPBELL_D constexpr bool is_block(long) { return false; }
 
+// The threads of one, numbered as CUDA numbers those of a block of several dimensions; so are its warps.
+struct thread_block_t {
+    WARPBELL_D static u32 size() { return port::block_size(); }
+    WARPBELL_D static u32 thread_rank() { return port::block_rank(); }
+    WARPBELL_D static void sync() { port::sync_block(); }
+};
+
 // The group of a call that blocks make, too.
 WARPBELL_D this_block_t block_or_warp(const this_block_t& block) { return block; }
+WARPBELL_D thread_block_t block_or_warp(const thread_block_t& block) { return block; }
 template <class Group> WARPBELL_D auto block_or_warp(const Group& group) {
     if constexpr (is_block<Group>(0)) {
-        return this_block();
-    } else {
+        return thread_block_t();
+    } else if constexpr (has_lanes<Group>()) {
         return group_of(group);
+    } else {
+        static_assert(
+            has_lanes<Group>(),
+            "the group of this call is a block, this_block() or thread_block, or lanes of one warp: "
+            "this_warp(), lanes, this_thread(), thread_block_tile of 32 threads at most, or "
+            "coalesced_group");
     }
 }
 

@@ -56,34 +56,35 @@ WARPBELL_D bool is_taken(opcode op, u32 flags) {
 
 } // namespace detail
 
-// What an SSD is to do. Without `where` it is none: nothing is sent, and the answer is success. Of more
-// blocks than one command moves: run splits it, submit does over the lanes of its group, submit_each refuses
-// it with too_large. The _each calls refuse a flush with invalid_field; every call refuses dataset_management
-// so (deallocate.cuh).
-struct command {
+// What an SSD is to do, with data in a `Span`. Without `where` it is none: nothing is sent, and the answer is
+// success. Of more blocks than one command moves: run splits it, submit does over the lanes of its group,
+// submit_each refuses it with too_large. The _each calls refuse a flush with invalid_field; every call
+// refuses dataset_management so (deallocate.cuh).
+template <class Span> struct basic_command {
     static constexpr u32 fua = mutate::fua_forgotten ? 0 : 1u << 30; // Force Unit Access
 
     opcode op = opcode::flush;
     optional<extent> where;
-    dma_span data;
+    Span data;
     u32 flags = 0; // of dword 12, bits 31:16, not of a flush; others are refused with invalid_field
 
-    WARPBELL_D static command read(optional<extent> from, const dma_span& to, u32 flags = 0) {
+    WARPBELL_D static basic_command read(optional<extent> from, const Span& to, u32 flags = 0) {
         return {opcode::read, from, to, flags};
     }
-    WARPBELL_D static command write(optional<extent> to, const dma_span& from, u32 flags = 0) {
+    WARPBELL_D static basic_command write(optional<extent> to, const Span& from, u32 flags = 0) {
         return {opcode::write, to, from, flags};
     }
     // Its status says whether the blocks differ from the data: status::differs.
-    WARPBELL_D static command compare(optional<extent> where, const dma_span& with, u32 flags = 0) {
+    WARPBELL_D static basic_command compare(optional<extent> where, const Span& with, u32 flags = 0) {
         return {opcode::compare, where, with, flags};
     }
-    WARPBELL_D static command write_zeroes(optional<extent> where, u32 flags = 0) {
-        return {opcode::write_zeroes, where, dma_span(), flags};
+    WARPBELL_D static basic_command write_zeroes(optional<extent> where, u32 flags = 0) {
+        return {opcode::write_zeroes, where, Span(), flags};
     }
     // Makes durable what was answered before.
-    WARPBELL_D static command flush() { return {opcode::flush, extent(), dma_span(), 0}; }
+    WARPBELL_D static basic_command flush() { return {opcode::flush, extent(), Span(), 0}; }
 };
+using command = basic_command<dma_span>;
 static_assert(__is_trivially_copyable(command));
 
 // A warp's way to a namespace: the queue it was mapped to, and its command ids there. Warp w of the

@@ -27,7 +27,7 @@ WARPBELL_SWITCH(NO_TURN, no_turn); // publish without waiting for the turn
 WARPBELL_SWITCH(RING_AFTER_TURN, ring_after_turn); // hand the turn on, then ring
 WARPBELL_SWITCH(RING_IF_FIRST, ring_if_first); // ring if nobody was before me, instead of if nobody is after me
 WARPBELL_SWITCH(NO_FENCE_DOORBELL, no_fence_doorbell); // no F1
-WARPBELL_SWITCH(NO_FENCE_TURN, no_fence_turn); // no F3: publish before the entries are visible
+WARPBELL_SWITCH(NO_FENCE_TURN, no_fence_turn); // no F3: whoever waits for the turn, to pass it on without ringing, has no fence between its entries and the wait
 WARPBELL_SWITCH(NO_FENCE_AFTER_DOORBELL, no_fence_after_doorbell); // no F2
 WARPBELL_SWITCH(NO_ROOM_CHECK, no_room_check); // reserve without looking for room
 WARPBELL_SWITCH(ROOM_OFF_BY_ONE, room_off_by_one); // take one entry more than the ring has
@@ -94,6 +94,7 @@ WARPBELL_SWITCH(WHOLE_UNCHECKED, whole_unchecked); // io: of an I/O in pieces on
 WARPBELL_SWITCH(REFUSAL_FORGOTTEN, refusal_forgotten); // io: what was refused is answered with success
 WARPBELL_SWITCH(PIECE_NOT_CLIPPED, piece_not_clipped); // io: the last piece is as large as the others
 WARPBELL_SWITCH(SPLIT_GOES_ON, split_goes_on); // io: after a failure the other pieces are sent, and answer
+WARPBELL_SWITCH(PIECE_AFTER_DEADLINE, piece_after_deadline); // io: a piece is sent although the last poll found the deadline over
 WARPBELL_SWITCH(PIECES_IN_ROUNDS, pieces_in_rounds); // io: a lane sends its next piece when all lanes are answered
 WARPBELL_SWITCH(COMMAND_UNCHECKED, command_unchecked); // io: any opcode is taken, and flags where the number of blocks is
 WARPBELL_SWITCH(DEADLINE_OF_EACH_ROUND, deadline_of_each_round); // io: each round of commands has the whole deadline
@@ -118,6 +119,8 @@ WARPBELL_SWITCH(CHUNK_CROSSED, chunk_crossed); // volume: a command may leave it
 WARPBELL_SWITCH(READ_NOT_REPEATED, read_not_repeated); // volume: a read that a replica fails is not tried on another
 WARPBELL_SWITCH(ONE_REPLICA_WRITTEN, one_replica_written); // volume: a write goes to one replica only
 WARPBELL_SWITCH(REPLICA_KEPT, replica_kept); // volume: a replica that missed a write is read from
+WARPBELL_SWITCH(COMPARED_EVERYWHERE, compared_everywhere); // volume: a Compare goes to each replica
+WARPBELL_SWITCH(DIFFERENCE_IS_FAILURE, difference_is_failure); // volume: a replica whose blocks differ from the data has failed
 WARPBELL_SWITCH(LAST_REPLICA_DROPPED, last_replica_dropped); // volume: a write may leave no replica
 WARPBELL_SWITCH(MAIL_NO_FENCE_POST, mail_no_fence_post); // agents, no P1: a request may be seen before what is asked for
 WARPBELL_SWITCH(MAIL_NO_FENCE_TAKE, mail_no_fence_take); // agents, no P2: what is asked for is read before the request was seen

@@ -51,6 +51,8 @@ class backoff {
   public:
     // From the first poll on. 0: the queue's default.
     WARPBELL_D explicit backoff(u64 timeout_ns = 0) : timeout_ns_(timeout_ns) {}
+    // Of the lane that leads its group: a poll has found the deadline over.
+    WARPBELL_D bool is_over() const { return final_; }
 
   private:
     template <sharing> friend class queue;

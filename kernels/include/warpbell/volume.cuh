@@ -6,25 +6,28 @@
 //   wb::status s = wb::read_each(warp, v, wb::extent{wb::lba{i}, 1}, mine);
 //   v.detach(warp);
 //
-// | call                            | arguments             | status                                 |
-// | ------------------------------- | --------------------- | -------------------------------------- |
-// | read, write (group, volume, ..) | the same in each lane | one I/O; the same in each lane         |
-// | read_each, write_each           | each lane its own     | each lane its own                      |
-// | submit_read_each -> wait_each   | each lane its own     | each lane its own                      |
-// | flush (group, volume)           |                       | every SSD's; the same in each lane     |
+// | call                                 | arguments             | status                             |
+// | ------------------------------------ | --------------------- | ---------------------------------- |
+// | run (group, volume, volume_command)  | the same in each lane | one I/O; the same in each lane     |
+// | run_each                             | each lane its own     | each lane its own                  |
+// | read, write, flush; read_each, ..    | as run and run_each   |                                    |
+// | submit_read_each -> wait_each        | each lane its own     | each lane its own                  |
+//
+// A flush is of every SSD. Of several parts the first failure is the answer, or that blocks differ.
 //
 // Calls, groups and deadlines are those of io.cuh; but each command has the deadline for itself, once for
 // room and once for its answer, so that one SSD's silence does not use up the others' time. A call may last
 // that long for each SSD that it touches; replicated, for each part of an I/O. Commands go to all SSDs that a
 // part of an I/O touches before the first is waited for. No command crosses a chunk.
 //
-// Replicas. A read goes to the one that the mapping names, and where that fails to the next one. A write goes
-// to all. One that misses a write which others have is dropped before the write is reported done: nothing is
-// read from it any more. The last one is never dropped: what it fails is the volume's failure; a write that
-// failed on all of them may leave them unlike, until those blocks are written again. Where a replica does not
-// answer a read in time, its controller may still write the buffer: the call answers `timed_out` or
-// `queue_lost` (status::buffer_in_use), later reads avoid that replica, and the caller reads again into
-// another buffer.
+// Replicas. A read goes to the one that the mapping names, and where that fails to the next one. So does a
+// Compare; blocks that differ are its answer, and no failure. A write goes to all with its flags, and so does
+// Write Zeroes. A replica that misses a write which others have is dropped before the write is reported done:
+// nothing is read from it any more. The last one is never dropped: what it fails is the volume's failure; a
+// write that failed on all of them may leave them unlike, until those blocks are written again. Where a
+// replica does not answer a read in time, its controller may still use the buffer: the call answers
+// `timed_out` or `queue_lost` (status::buffer_in_use), later reads avoid that replica, and the caller reads
+// again into another buffer.
 #pragma once
 
 #include "abi_volume.h"
@@ -68,6 +71,9 @@ class volume_span {
 };
 static_assert(__is_trivially_copyable(warpbell_volume_ref) &&
               __is_trivially_copyable(warpbell_volume_buffer_ref) && __is_trivially_copyable(volume_span));
+
+// What a volume is to do. Any other opcode than a command's functions give is refused with invalid_field.
+using volume_command = basic_command<volume_span>;
 
 // ---- mapping: warp -> queue -> SSD
 //
@@ -162,12 +168,14 @@ template <sharing Mode, u32 Members, class Map = round_robin, class Retry = no_r
     // Bit m: replica m has everything that was written.
     WARPBELL_D u32 present() const { return static_cast<u32>(port::load_relaxed_gpu(&state()->present)); }
 
-    // Why an I/O would be refused, or success.
-    WARPBELL_D status check(extent where, const volume_span& data) const;
-    // Moves all lanes' I/Os. `whole`: of one I/O for the group, whose arguments are alike in each lane.
+    // Why a read or a write would be refused, or success.
+    WARPBELL_D status check(extent where, const volume_span& data) const {
+        return check(opcode::read, where, data, 0);
+    }
+    // All lanes' I/Os. `whole`: of one I/O for the group, whose arguments are alike in each lane.
     template <class Group>
     WARPBELL_D status run(const Group& group, opcode op, optional<extent> where, const volume_span& data,
-                          bool whole, u64 timeout_ns);
+                          bool whole, u64 timeout_ns, u32 flags = 0);
     template <class Group> WARPBELL_D status flush(const Group& group, u64 timeout_ns);
 
     // ---- a read of each lane that nobody waits for yet, of one command on one member
@@ -207,6 +215,7 @@ template <sharing Mode, u32 Members, class Map = round_robin, class Retry = no_r
     }
     WARPBELL_D bool replicated() const { return ref_.layout == WARPBELL_VOLUME_REPLICATE; }
     WARPBELL_D u32 all() const { return ~0u >> (32u - ref_.member_count); }
+    WARPBELL_D status check(opcode op, extent where, const volume_span& data, u32 flags) const;
     WARPBELL_D u32 readable(u32 tried) const;
     WARPBELL_D u32 members_for(opcode op, const detail::volume_part& part, u32 tried) const;
     WARPBELL_D u32 member_for_start(extent where, detail::volume_part& part);
@@ -214,11 +223,12 @@ template <sharing Mode, u32 Members, class Map = round_robin, class Retry = no_r
                                       u32& mask) const;
     WARPBELL_D bool drop(u32 failed) const;
     WARPBELL_D void note_read(const detail::member_read& read, status said);
-    WARPBELL_D status settle(u32 mask, u32 done, status answer) const;
+    WARPBELL_D status settle(opcode op, u32 mask, u32 done, status answer) const;
     template <class Group, class Start>
-    WARPBELL_D u32 run_on(const Group& group, u32 mask, Start start, u64 timeout_ns, status& answer);
+    WARPBELL_D u32 run_on(const Group& group, opcode op, u32 mask, Start start, u64 timeout_ns,
+                          status& answer);
     template <class Group>
-    WARPBELL_D status move_part(const Group& group, opcode op, const detail::volume_part& part,
+    WARPBELL_D status move_part(const Group& group, opcode op, u32 flags, const detail::volume_part& part,
                                 const volume_span& data, u64 timeout_ns);
 
     const warpbell_volume_ref& ref_;
@@ -229,6 +239,20 @@ template <sharing Mode, u32 Members, class Map = round_robin, class Retry = no_r
 
 // ---- the calls
 
+template <class Group, sharing Mode, u32 N, class Map, class Retry>
+WARPBELL_D status run(const Group& group, volume<Mode, N, Map, Retry>& v, const volume_command& what,
+                      u64 timeout_ns = 0) {
+    if (what.op != opcode::flush || !what.where) {
+        return v.run(group_of(group), what.op, what.where, what.data, true, timeout_ns, what.flags);
+    }
+    return detail::fits_flags(what.op, what.flags) ? v.flush(group_of(group), timeout_ns)
+                                                   : status(code::invalid_field);
+}
+template <class Group, sharing Mode, u32 N, class Map, class Retry>
+WARPBELL_D status run_each(const Group& group, volume<Mode, N, Map, Retry>& v, const volume_command& mine,
+                           u64 timeout_ns = 0) {
+    return v.run(group_of(group), mine.op, mine.where, mine.data, false, timeout_ns, mine.flags);
+}
 template <class Group, sharing Mode, u32 N, class Map, class Retry>
 WARPBELL_D status read(const Group& group, volume<Mode, N, Map, Retry>& v, extent from, const volume_span& to,
                        u64 timeout_ns = 0) {

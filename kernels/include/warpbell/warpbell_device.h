@@ -60,6 +60,17 @@
 #define WARPBELL_PENDING 0x10000u
 /* In place of an index: this lane wants no element. */
 #define WARPBELL_NO_INDEX (~UINT64_C(0))
+/* Of the wait_any calls, in place of a token's number: none was answered. */
+#define WARPBELL_NO_TOKEN 0xffffffffu
+
+/* warpbell_command.operation, as NVMe numbers them */
+#define WARPBELL_OPERATION_FLUSH 0x00u
+#define WARPBELL_OPERATION_WRITE 0x01u
+#define WARPBELL_OPERATION_READ 0x02u
+#define WARPBELL_OPERATION_COMPARE 0x05u
+#define WARPBELL_OPERATION_WRITE_ZEROES 0x08u
+/* warpbell_command.flags. Force Unit Access: what is written is durable when it is answered */
+#define WARPBELL_FUA 0x40000000u
 
 #ifdef __cplusplus
 extern "C" {
@@ -86,6 +97,17 @@ typedef struct warpbell_array {
 
 /* A command in flight, or why it is not: a value of 8 bytes. It is answered once. */
 typedef uint64_t warpbell_token;
+
+/* What an SSD is to do. */
+typedef struct warpbell_command {
+    uint32_t operation;                /* WARPBELL_OPERATION_READ.. */
+    uint32_t flags;                    /* of dword 12, bits 31:16: WARPBELL_FUA; none of a flush */
+    uint64_t block;                    /* the first of */
+    const warpbell_buffer_ref* buffer; /* not of a flush, nor of Write Zeroes */
+    uint64_t offset;
+    uint32_t blocks; /* so many; not of a flush */
+    uint32_t pad0;
+} warpbell_command;
 
 /* ---- a session ---- */
 
@@ -135,6 +157,17 @@ WARPBELL_DEVICE uint32_t warpbell_write_each(warpbell_session* session, uint64_t
                                              const warpbell_buffer_ref* buffer, uint64_t offset,
                                              uint64_t timeout_ns);
 
+/* Any command, refused as a read or a write is; WARPBELL_STATUS_INVALID_FIELD: flags that are not to be
+ * chosen, or an operation that does not name blocks as a Read does. Whether blocks and data of a Compare
+ * differ says warpbell_status_differs. `command` is read during the call alone. */
+WARPBELL_DEVICE uint32_t warpbell_execute(warpbell_session* session, const warpbell_command* command,
+                                          uint64_t timeout_ns);
+WARPBELL_DEVICE uint32_t warpbell_execute_warp(warpbell_session* session, const warpbell_command* command,
+                                               uint64_t timeout_ns);
+/* A lane with 0 blocks does nothing, and gets success. A flush is refused: it is not of a lane. */
+WARPBELL_DEVICE uint32_t warpbell_execute_each(warpbell_session* session, const warpbell_command* command,
+                                               uint64_t timeout_ns);
+
 /* Makes durable what was answered before. */
 WARPBELL_DEVICE uint32_t warpbell_flush(warpbell_session* session, uint64_t timeout_ns);
 WARPBELL_DEVICE uint32_t warpbell_flush_warp(warpbell_session* session, uint64_t timeout_ns);
@@ -169,6 +202,13 @@ WARPBELL_DEVICE uint32_t warpbell_write_async_each(warpbell_session* session, wa
                                                    uint64_t block, uint32_t blocks,
                                                    const warpbell_buffer_ref* buffer, uint64_t offset,
                                                    uint64_t timeout_ns);
+/* The same of any command. */
+WARPBELL_DEVICE uint32_t warpbell_submit(warpbell_session* session, warpbell_token* token,
+                                         const warpbell_command* command, uint64_t timeout_ns);
+WARPBELL_DEVICE uint32_t warpbell_submit_warp(warpbell_session* session, warpbell_token* token,
+                                              const warpbell_command* command, uint64_t timeout_ns);
+WARPBELL_DEVICE uint32_t warpbell_submit_each(warpbell_session* session, warpbell_token* token,
+                                              const warpbell_command* command, uint64_t timeout_ns);
 WARPBELL_DEVICE uint32_t warpbell_flush_async(warpbell_session* session, warpbell_token* token,
                                               uint64_t timeout_ns);
 WARPBELL_DEVICE uint32_t warpbell_flush_async_warp(warpbell_session* session, warpbell_token* token,
@@ -183,6 +223,16 @@ WARPBELL_DEVICE uint32_t warpbell_wait_warp(warpbell_session* session, warpbell_
 WARPBELL_DEVICE uint32_t warpbell_wait_each(warpbell_session* session, warpbell_token* token,
                                             uint64_t timeout_ns);
 
+/* Waits until one of `count` tokens of this lane has its answer: of several the first. Its number goes to
+ * `index`, its status is returned, and it is consumed. Tokens that were answered are passed over; where there
+ * is no other: WARPBELL_NO_TOKEN, and success. When the time is over: WARPBELL_NO_TOKEN, and
+ * WARPBELL_STATUS_TIMED_OUT; nothing is given up, the tokens can be waited for again. Tokens of calls of one
+ * thread and of _each calls. */
+WARPBELL_DEVICE uint32_t warpbell_wait_any(warpbell_session* session, warpbell_token* tokens, uint32_t count,
+                                           uint32_t* index, uint64_t timeout_ns);
+WARPBELL_DEVICE uint32_t warpbell_wait_any_each(warpbell_session* session, warpbell_token* tokens,
+                                                uint32_t count, uint32_t* index, uint64_t timeout_ns);
+
 /* Collects what has come, and does not wait: WARPBELL_PENDING, or the status, which consumes the token. */
 WARPBELL_DEVICE uint32_t warpbell_try_wait(warpbell_session* session, warpbell_token* token);
 WARPBELL_DEVICE uint32_t warpbell_try_wait_warp(warpbell_session* session, warpbell_token* token);
@@ -196,11 +246,12 @@ WARPBELL_DEVICE uint32_t warpbell_cancel_each(warpbell_session* session, warpbel
 
 /* ---- an array on the SSD, over a page cache ---- */
 
-/* `count` elements of `element_bytes`, 4 or 8, from byte `first_byte` of the cached blocks on. `cache` and
- * `pages`, the cache's memory, are of the session's namespace, alike for all warps, and live until the array
- * is closed, as the session does. Several arrays may be open on one cache. Made as the attachment was.
- * WARPBELL_STATUS_INVALID_FIELD: a size that is neither, or no cache; a cache that does not fit its memory or
- * the namespace is answered with it by each get and put. */
+/* `count` elements of `element_bytes`, 1, 2, 4, 8 or 16, from byte `first_byte` of the cached blocks on.
+ * `cache` and `pages`, the cache's memory, are of the session's namespace, alike for all warps, and live
+ * until the array is closed, as the session does. Several arrays may be open on one cache. Made as the
+ * attachment was. WARPBELL_STATUS_INVALID_FIELD: another size, or no cache; a cache that does not fit its
+ * memory or the namespace is answered with it by each get and put. Elements of 4 and of 8 bytes at multiples
+ * of their size are moved in one piece. */
 WARPBELL_DEVICE uint32_t warpbell_array_open(warpbell_array* array, warpbell_session* session,
                                              const warpbell_cache_ref* cache,
                                              const warpbell_buffer_ref* pages, uint64_t first_byte,
@@ -218,6 +269,13 @@ WARPBELL_DEVICE uint32_t warpbell_array_put(warpbell_array* array, uint64_t inde
                                             uint64_t timeout_ns);
 WARPBELL_DEVICE uint32_t warpbell_array_put_each(warpbell_array* array, uint64_t index, const void* value,
                                                  uint64_t timeout_ns);
+/* Adds to an element of 4 or 8 bytes, modulo 2^32 or 2^64, as one step for all threads that add.
+ * WARPBELL_STATUS_INVALID_FIELD: another size; _MISALIGNED: elements do not lie at multiples of their size.
+ */
+WARPBELL_DEVICE uint32_t warpbell_array_atomic_add(warpbell_array* array, uint64_t index, uint64_t value,
+                                                   uint64_t timeout_ns);
+WARPBELL_DEVICE uint32_t warpbell_array_atomic_add_each(warpbell_array* array, uint64_t index, uint64_t value,
+                                                        uint64_t timeout_ns);
 /* What was put before, by whoever has returned, into any array of the cache, is on the SSD, and durable. */
 WARPBELL_DEVICE uint32_t warpbell_array_flush(warpbell_array* array, uint64_t timeout_ns);
 WARPBELL_DEVICE uint32_t warpbell_array_flush_warp(warpbell_array* array, uint64_t timeout_ns);
@@ -228,6 +286,8 @@ WARPBELL_DEVICE uint32_t warpbell_array_close(warpbell_array* array);
 
 /* Success. */
 WARPBELL_DEVICE uint32_t warpbell_status_ok(uint32_t status);
+/* Of a Compare: the blocks hold something else. An answer, and no failure of the SSD's. */
+WARPBELL_DEVICE uint32_t warpbell_status_differs(uint32_t status);
 /* The same call may succeed when it is made again. */
 WARPBELL_DEVICE uint32_t warpbell_status_retryable(uint32_t status);
 /* The SSD may still read or write the call's buffer; also of WARPBELL_PENDING. */

@@ -1,4 +1,5 @@
-// Cooperative groups in the calls of each layer that takes them; with REFUSED, in one that does not.
+// Cooperative groups in the calls of each layer that takes them; with REFUSED_BLOCK or REFUSED_LARGE_TILE, in
+// one that does not.
 #include <cooperative_groups.h>
 
 #include <warpbell/array.cuh>
@@ -94,11 +95,15 @@ __global__ void groups(const __grid_constant__ group_args args) {
     if (threadIdx.x % 2 == 0) {
         found ^= commands(args, cg::coalesced_threads(), ssd);
     }
-#ifdef REFUSED
+#ifdef REFUSED_BLOCK
     found ^= wb::flush(cg::this_thread_block(), ssd).bits;
 #endif
     extern __shared__ __align__(128) unsigned char shared[];
     found ^= together(args, warp, ssd, shared) ^ together(args, cg::this_thread_block(), ssd, shared);
+#ifdef REFUSED_LARGE_TILE
+    const auto& tile = *static_cast<cg::thread_block_tile<64>*>(static_cast<void*>(shared));
+    found ^= together(args, tile, ssd, shared);
+#endif
     args.out[threadIdx.x] = found;
     ssd.detach(warp);
 }

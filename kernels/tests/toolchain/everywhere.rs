@@ -55,8 +55,16 @@ fn cooperative_groups_make_the_calls_of_each_layer() {
     // Only whether it compiles: without optimization that takes a tenth of the time.
     let flags = ["-std=c++17", "-ptx", "-Xcicc", "-O0", "-arch", "sm_75"];
     common::expect_compiles(&nvcc, &flags, "cooperative.cu", COOPERATIVE);
-    let refused =
-        common::compile(&nvcc, &[&flags[..], &["-DREFUSED"]].concat(), "cooperative.cu", COOPERATIVE);
-    let said = refused.unwrap_err();
-    assert!(said.contains("the group of this call is lanes of one warp"), "{said}");
+    for (group, taken) in [
+        ("BLOCK", "the group of this call is lanes of one warp: "),
+        (
+            "LARGE_TILE",
+            "the group of this call is a block, this_block() or thread_block, or lanes of one warp: ",
+        ),
+    ] {
+        let define = format!("-DREFUSED_{group}");
+        let flags = [&flags[..], &[define.as_str()]].concat();
+        let said = common::compile(&nvcc, &flags, "cooperative.cu", COOPERATIVE).unwrap_err();
+        assert!(said.contains(taken), "{group}: {said}");
+    }
 }

@@ -123,6 +123,8 @@ pub fn declared(text: &str) -> (Vec<String>, Vec<String>) {
         match words[at].as_str() {
             word @ ("class" | "struct") if !matches!(before, "enum" | "friend") => {
                 if let Some((name, body)) = class_at(&words, at) {
+                    // A template behind the name that kernels use.
+                    let name = name.strip_prefix("basic_").unwrap_or(&name).to_owned();
                     classes.extend(scope.public.then(|| name.clone()));
                     let hidden = !scope.public;
                     scopes.push(Scope { class: Some(name), public: !hidden && word == "struct", hidden });

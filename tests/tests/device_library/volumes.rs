@@ -53,8 +53,8 @@ fn by_the_host(volume: Volume, ssds: &[Ssd]) -> Result<(), Error> {
 /// Each replica gets what is written, and one is read.
 fn expected_bytes(layout: VolumeLayout, examples: usize) -> Option<u64> {
     let copies = if layout == VolumeLayout::Replicate { 3 } else { 1 };
-    // Two examples write and read a block for each lane, the third moves nothing.
-    (examples == 3).then_some((2 * WARPS * LANES * 512 * (copies + 1)) as u64)
+    // Two examples write and read a block for each lane, one writes it and compares it three times, one moves nothing.
+    (examples == 4).then_some((WARPS * LANES * 512 * (2 * (copies + 1) + copies + 3)) as u64)
 }
 
 #[test]

@@ -21,7 +21,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 const BLOCKS: u64 = 128;
 const BLOCK: usize = 512;
-const NOTES: usize = 256;
+const NOTES: usize = 320;
 /// As many lines as a cache has where a setting names no other.
 const LINES: u32 = 16;
 const LANES: usize = 32;
@@ -40,6 +40,9 @@ pub enum Scene {
     Pages,
     Page,
     Pinned,
+    Commands,
+    Any,
+    Adds,
 }
 
 /// What the host has done to the queue.

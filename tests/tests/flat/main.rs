@@ -128,8 +128,93 @@ fn a_lost_queue_and_its_successor_are_the_same() {
 }
 
 #[test]
+fn every_command_is_the_same() {
+    let [no, range, data] =
+        [abi::STATUS_INVALID_FIELD, abi::STATUS_OUT_OF_RANGE, abi::STATUS_OUT_OF_BUFFER].map(library);
+    let differs = u32::from(Status::COMPARE_FAILURE.into_bits());
+    for setting in settings(Scene::Commands) {
+        let notes = both(&setting);
+        for (lane, note) in callers(&setting, &notes).iter().enumerate() {
+            // Write, compare, read; compare with other data, zero, read; flush; and those that are refused.
+            let each = [0, 0, 0, differs, 0, 0, 0, no, no, no, no, range, data];
+            let of_lane = [0, if lane % 2 == 0 { 0 } else { differs }, 0, 0, no];
+            let each = if setting.by_thread { each.to_vec() } else { [&each[..], &of_lane].concat() };
+            // What is submitted is refused at once, or answered by the wait.
+            let begun = |status: &u32| if *status == differs { 0 } else { *status };
+            let expected: Vec<u32> = each.iter().flat_map(|s| [*s, begun(s), *s]).collect();
+            let said = note.said();
+            assert_eq!(said[1..said.len() - 1], expected, "lane {lane}: {setting:?}");
+            assert!(note.saw[7] != 0 && note.saw[16] == 0, "lane {lane}: {setting:?}: {note:?}");
+        }
+    }
+}
+
+#[test]
+fn the_first_of_several_answers_is_the_same() {
+    let timed_out = library(abi::STATUS_TIMED_OUT);
+    for (setting, alive) in settings(Scene::Any).flat_map(|of| [(of.clone(), true), (of, false)]) {
+        let deadline = Duration::from_millis(10);
+        let setting = if alive { setting } else { setting.deadline(deadline).dead() };
+        let notes = both(&setting);
+        for (lane, note) in callers(&setting, &notes).iter().enumerate() {
+            let tokens = if lane < 16 { 3 } else { 2 };
+            let begun = if setting.by_thread { tokens } else { 3 };
+            let said = &note.said()[1..];
+            assert_eq!(said[..begun], vec![0; begun], "lane {lane}: {setting:?}");
+            // As long as there is one; then none is found. Nothing is given up by waiting.
+            let answer = if alive { 0 } else { timed_out };
+            assert_eq!(said[begun..begun + 4], [answer; 4], "lane {lane}: {setting:?}");
+            let given_up = |k| if k < tokens { answer } else { 0 };
+            assert_eq!(said[begun + 4..begun + 7], [0, 1, 2].map(given_up), "lane {lane}: {setting:?}");
+            let found = if alive { tokens } else { 0 };
+            let expected = (0xf00 << found & 0xf00) | ((1 << found) - 1);
+            assert_eq!(note.saw[begun + 4], expected, "lane {lane}: {setting:?}");
+        }
+    }
+}
+
+#[test]
+fn additions_are_the_same() {
+    for (setting, bytes) in settings(Scene::Adds).flat_map(|of| SIZES.map(|bytes| (of.clone(), bytes))) {
+        for first_byte in [0, 4, 6] {
+            let setting = setting.clone().elements(first_byte, bytes);
+            let notes = both(&setting);
+            for (lane, note) in callers(&setting, &notes).iter().enumerate() {
+                let said = note.said();
+                let has = [4, 8].contains(&bytes);
+                let [range, no] = [
+                    abi::STATUS_OUT_OF_RANGE,
+                    if has { abi::STATUS_MISALIGNED } else { abi::STATUS_INVALID_FIELD },
+                ]
+                .map(library);
+                let fits = has && first_byte % u64::from(bytes) == 0;
+                let (add, beyond) = if fits { (0, range) } else { (no, no) };
+                assert_eq!(said[1..6], [0, 0, add, 0, beyond], "lane {lane}, {setting:?}: {said:x?}");
+                let own = (lane as u64 * 9).wrapping_sub(u64::from(fits)) & mask(bytes);
+                assert_eq!(note.saw[4], own, "lane {lane}, {setting:?}");
+                if !setting.by_thread {
+                    // To the element of the lane before, by both of them; not by every fourth.
+                    let first = lane as u64 / 2 * 2;
+                    let sum = first + if first % 4 == 2 { 0 } else { first + 2 };
+                    let sum = if fits { first * 9 + sum } else { first * 9 };
+                    assert_eq!(note.saw[7], sum & mask(bytes), "lane {lane}, {setting:?}");
+                }
+            }
+        }
+    }
+}
+
+/// Of elements.
+const SIZES: [u32; 5] = [1, 2, 4, 8, 16];
+
+/// What an element holds of a number. One of 16 bytes has it twice.
+fn mask(bytes: u32) -> u64 {
+    u64::MAX >> (64 - 8 * bytes.min(8))
+}
+
+#[test]
 fn arrays_are_the_same() {
-    for (setting, bytes) in settings(Scene::Array).flat_map(|of| [(of.clone(), 4), (of, 8)]) {
+    for (setting, bytes) in settings(Scene::Array).flat_map(|of| SIZES.map(|bytes| (of.clone(), bytes))) {
         for first_byte in [0, 4, 6] {
             let setting = setting.clone().elements(first_byte, bytes);
             let notes = both(&setting);
@@ -138,8 +223,7 @@ fn arrays_are_the_same() {
                 let out_of_range = library(abi::STATUS_OUT_OF_RANGE);
                 assert_eq!(said[1..6], [0, 0, 0, 0, out_of_range], "lane {lane}, {setting:?}: {said:x?}");
                 assert!(said[6..].iter().all(|status| *status == 0), "lane {lane}, {setting:?}");
-                let mask = if bytes == 4 { u64::from(u32::MAX) } else { u64::MAX };
-                assert_eq!(note.saw[3], !(lane as u64 * 9) & mask, "lane {lane}, {setting:?}");
+                assert_eq!(note.saw[3], !(lane as u64 * 9) & mask(bytes), "lane {lane}, {setting:?}");
             }
         }
     }

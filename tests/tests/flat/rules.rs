@@ -19,7 +19,7 @@ enum Who {
 use Who::{Owner, Thread, Warp};
 
 /// All that take a session or an array but the two that attach, numbered as flat_misuse.cuh has them.
-const FUNCTIONS: [(&str, Who); 35] = [
+const FUNCTIONS: [(&str, Who); 45] = [
     ("read", Thread),
     ("read_warp", Warp),
     ("read_each", Warp),
@@ -37,6 +37,12 @@ const FUNCTIONS: [(&str, Who); 35] = [
     ("flush_async", Thread),
     ("flush_async_warp", Warp),
     ("switch_to_successor", Owner),
+    ("execute", Thread),
+    ("execute_warp", Warp),
+    ("execute_each", Warp),
+    ("submit", Thread),
+    ("submit_warp", Warp),
+    ("submit_each", Warp),
     ("wait", Thread),
     ("wait_warp", Warp),
     ("wait_each", Warp),
@@ -46,10 +52,14 @@ const FUNCTIONS: [(&str, Who); 35] = [
     ("cancel", Thread),
     ("cancel_warp", Warp),
     ("cancel_each", Warp),
+    ("wait_any", Thread),
+    ("wait_any_each", Warp),
     ("array_get", Thread),
     ("array_get_each", Warp),
     ("array_put", Thread),
     ("array_put_each", Warp),
+    ("array_atomic_add", Thread),
+    ("array_atomic_add_each", Warp),
     ("array_flush", Thread),
     ("array_flush_warp", Warp),
     ("array_close", Owner),
@@ -57,8 +67,8 @@ const FUNCTIONS: [(&str, Who); 35] = [
     ("detach", Owner),
 ];
 /// Those of arrays that are open, one behind the other.
-const OF_ARRAYS: usize = 7;
-const FIRST_OF_ARRAYS: usize = 26;
+const OF_ARRAYS: usize = 9;
+const FIRST_OF_ARRAYS: usize = 34;
 
 /// What each function answers where those of `allowed` may call.
 fn answers(allowed: &[Who]) -> Vec<u32> {

@@ -46,7 +46,7 @@ enum Rule {
 type Check = fn(&Module, Sharing, u64) -> Result<(), String>;
 
 /// Switch, check, and what the check says then.
-const RULES: [(&str, Check, &str); 28] = [
+const RULES: [(&str, Check, &str); 29] = [
     ("TOO_LARGE_SENT", what_cannot_be_done_is_refused, "lane 0"),
     ("DATA_UNCHECKED", what_cannot_be_done_is_refused, "lane 1"),
     ("MISALIGNED_SENT", what_cannot_be_done_is_refused, "lane 2"),
@@ -57,6 +57,7 @@ const RULES: [(&str, Check, &str); 28] = [
     ("SPLIT_GOES_ON", nothing_is_sent_after_a_failure, "commands"),
     ("PIECES_IN_ROUNDS", no_lane_waits_for_another, "lane "),
     ("DEADLINE_OF_EACH_ROUND", all_rounds_have_one_deadline, "took"),
+    ("PIECE_AFTER_DEADLINE", nothing_is_sent_after_the_last_poll, "each lane"),
     ("GROUP_FAILURE_HIDDEN", a_failure_is_everybodys, "lane 0"),
     ("IN_USE_HIDDEN", a_failure_is_everybodys, "lane 0"),
     ("FUA_FORGOTTEN", what_was_forced_is_durable, "block 0"),
@@ -209,6 +210,23 @@ fn all_rounds_have_one_deadline(module: &Module, sharing: Sharing, seed: u64) ->
         Some((_, _, lane, record)) => Err(format!("lane {lane}: {record:?}")),
         None => Ok(()),
     }
+}
+
+/// An answer may come with the poll that finds the deadline over. When the clock is looked at depends on the schedule.
+fn nothing_is_sent_after_the_last_poll(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
+    let late = FaultAction::Delay { by: Duration::from_micros(9990) };
+    let slow = Work { most: 1, ..work(sharing, Rule::Each) }.failing(late, Selector::default());
+    let [timed_out, not_submitted] = [abi::STATUS_TIMED_OUT, abi::STATUS_NOT_SUBMITTED].map(library);
+    let mut told = 0;
+    for seed in seed * 16..(seed + 1) * 16 {
+        let done = slow.run(module, seed)?;
+        told += done.each().filter(|(_, _, _, record)| record.status == not_submitted).count();
+        let is_late = |status| [timed_out, not_submitted].contains(&status);
+        if let Some((_, _, lane, record)) = done.each().find(|(_, _, _, record)| !is_late(record.status)) {
+            return Err(format!("lane {lane}: {record:?}"));
+        }
+    }
+    if told == 0 { Err("each lane has sent another command".to_owned()) } else { Ok(()) }
 }
 
 /// Of eight commands of one I/O one fails, and one is never answered: that one's buffer is the SSD's.

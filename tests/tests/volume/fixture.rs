@@ -70,6 +70,8 @@ pub struct Fixture {
     pub most_units: u64,
     pub whole: bool,
     pub map: u32,
+    /// Of each SSD: a loss of power takes what was not flushed.
+    pub volatile: bool,
 }
 
 impl Fixture {
@@ -86,6 +88,7 @@ impl Fixture {
             most_units,
             whole: false,
             map: 0,
+            volatile: false,
         }
     }
 
@@ -107,7 +110,8 @@ impl Fixture {
                 .timeout(Duration::from_millis(10))
                 .recovery(false)
         };
-        let each = self.disks.iter().map(|disk| (disk.config(), attach(disk))).collect();
+        let config = |disk: &Disk| disk.config().volatile_cache(self.volatile);
+        let each = self.disks.iter().map(|disk| (config(disk), attach(disk))).collect();
         let several = Several::new(each).expect("SSDs");
         let queues: Vec<_> = several.queues.iter().collect();
         let volume = Volume::new(&queues, &self.spec).expect("a volume");
@@ -187,7 +191,11 @@ impl Made {
 }
 
 pub fn content(block: u64, word: u64) -> u64 {
-    let mixed = (7 + block)
+    content_of(7, block, word)
+}
+
+pub fn content_of(seed: u64, block: u64, word: u64) -> u64 {
+    let mixed = (seed + block)
         .wrapping_mul(0x9e37_79b9_7f4a_7c15)
         .wrapping_add(word.wrapping_mul(0xbf58_476d_1ce4_e5b9));
     mixed ^ mixed >> 29

@@ -6,30 +6,29 @@
 namespace warpbell {
 inline namespace WARPBELL_NAMESPACE {
 
-template <class T, class Cache>
-template <class Group, class Move>
-WARPBELL_D status array_view<T, Cache>::each_part(const Group& group, optional<u64> index, bool stores,
-                                                  Move move, u64 timeout_ns) {
+template <class Group, class Cache, class Move>
+WARPBELL_D status detail::each_part(const Group& group, Cache& cache, u64 first, u64 count, u32 size,
+                                    optional<u64> index, bool stores, Move move, u64 timeout_ns) {
     static_assert(Cache::reads, "pages of a write_once cache are written as a whole, through guards: "
                                 "what was in one before is not read");
     status result;
-    if (index && *index >= inside_ && !mutate::array_index_unchecked) {
+    if (index && *index >= count && !mutate::array_index_unchecked) {
         result = code::out_of_range;
     }
-    const u32 shift = port::highest(cache_.page_bytes());
-    u64 at = first_byte_ + (index ? *index : 0) * sizeof(T);
-    u32 done = index && result.ok() ? 0 : sizeof(T);
-    while (group.ballot(done < sizeof(T)) != 0) {
-        u32 offset = static_cast<u32>(at) & (cache_.page_bytes() - 1u);
-        const u32 left = sizeof(T) - done, here = cache_.page_bytes() - offset;
+    const u32 shift = port::highest(cache.page_bytes());
+    u64 at = first + (index ? *index : 0) * size;
+    u32 done = index && result.ok() ? 0 : size;
+    while (group.ballot(done < size) != 0) {
+        u32 offset = static_cast<u32>(at) & (cache.page_bytes() - 1u);
+        const u32 left = size - done, here = cache.page_bytes() - offset;
         u32 bytes = left < here ? left : here;
         const optional<u64> page = left != 0 ? optional<u64>(at >> shift) : optional<u64>();
         const auto use = [&](u8* data) { move(data + offset, done, bytes); };
-        detail::nothing_else meanwhile;
-        const status said = cache_.use_each_holding(group, page, stores, use, timeout_ns, meanwhile, at, done,
-                                                    offset, bytes, result);
+        nothing_else meanwhile;
+        const status said = cache.use_each_holding(group, page, stores, use, timeout_ns, meanwhile, at, done,
+                                                   offset, bytes, result);
         result = result.ok() ? said : result;
-        done = said.ok() && !mutate::array_straddle_lost ? done + bytes : static_cast<u32>(sizeof(T));
+        done = said.ok() && !mutate::array_straddle_lost ? done + bytes : size;
         at += bytes;
     }
     return result;

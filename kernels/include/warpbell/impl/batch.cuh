@@ -8,15 +8,23 @@ inline namespace WARPBELL_NAMESPACE {
 
 namespace detail {
 
-// The warps of a group, and the one that this thread is in. A warp group is one by itself.
-template <class Group> WARPBELL_D const Group& warp_of(const Group& group) { return group; }
-WARPBELL_D this_warp_t warp_of(const this_block_t&) { return {}; }
-template <class Group> WARPBELL_D u32 warps_of(const Group&) { return 1; }
-WARPBELL_D u32 warps_of(const this_block_t& block) { return block.size() / WARPBELL_WARP_LANES; }
-template <class Group> WARPBELL_D u32 warp_rank_of(const Group&) { return 0; }
-WARPBELL_D u32 warp_rank_of(const this_block_t& block) { return block.thread_rank() / WARPBELL_WARP_LANES; }
-template <class Group> WARPBELL_D bool has_whole_warps(const Group&) { return true; }
-WARPBELL_D bool has_whole_warps(const this_block_t& block) { return block.size() % WARPBELL_WARP_LANES == 0; }
+// The warps of a group, and the one that this thread is in. A warp group is one by itself; a block is not.
+template <class Group> WARPBELL_D decltype(auto) warp_of(const Group& group) {
+    if constexpr (names_lanes<Group>(0)) {
+        return (group);
+    } else {
+        return this_warp();
+    }
+}
+template <class Group> WARPBELL_D u32 warps_of(const Group& group) {
+    return names_lanes<Group>(0) ? 1u : group.size() / WARPBELL_WARP_LANES;
+}
+template <class Group> WARPBELL_D u32 warp_rank_of(const Group& group) {
+    return names_lanes<Group>(0) ? 0u : group.thread_rank() / WARPBELL_WARP_LANES;
+}
+template <class Group> WARPBELL_D bool has_whole_warps(const Group& group) {
+    return names_lanes<Group>(0) || group.size() % WARPBELL_WARP_LANES == 0;
+}
 
 // Of two answers that are given as one.
 WARPBELL_D status worse_of(status first, status second) {
@@ -27,10 +35,10 @@ WARPBELL_D status worse_of(status first, status second) {
 
 template <u32 Slots>
 template <class Group>
-WARPBELL_D io_batch<Slots>::io_batch(const Group& who, storage& shared, u32 submitters)
-    : shared_(shared), warp_(detail::warp_rank_of(detail::block_or_warp(who))),
-      warps_(detail::warps_of(detail::block_or_warp(who))) {
+WARPBELL_D io_batch<Slots>::io_batch(const Group& who, storage& shared, u32 submitters) : shared_(shared) {
     const auto group = detail::block_or_warp(who);
+    warp_ = detail::warp_rank_of(group);
+    warps_ = detail::warps_of(group);
     const u32 most = submitters != 0 ? submitters : 1u;
     warps_ = most < warps_ ? most : warps_;
     for (u32 slot = group.thread_rank(); slot < Slots; slot += group.size()) {

@@ -15,7 +15,7 @@ struct __attribute__((may_alias, aligned(8))) array_head {
     u32 element_bytes;
     warpbell_session* session;
     u64 first_byte;
-    u64 count;
+    u64 count; // of an open one: those that end within the cache's pages
 
     template <sharing Mode> using cache_of = page_cache<warpbell::session<Mode>>;
 
@@ -30,6 +30,8 @@ inline constexpr bool fits_array =
     sizeof(array_head) + sizeof(array_head::cache_of<Mode>) <= sizeof(warpbell_array) &&
     alignof(array_head::cache_of<Mode>) <= 8u;
 static_assert(fits_array<sharing::shared> && fits_array<sharing::exclusive>);
+
+constexpr u32 most_bytes = 16; // of an element
 
 // An index, or none.
 WARPBELL_D optional<u64> index_of(u64 index) {
@@ -47,43 +49,84 @@ template <class Group, sharing Mode>
 WARPBELL_D status open_array(const Group& group, session<Mode>& s, array_head& head,
                              const warpbell_cache_ref* cache, const dma_span& pages) {
     using cache_type = array_head::cache_of<Mode>;
-    const bool good = cache != nullptr && (head.element_bytes == 4u || head.element_bytes == 8u);
+    const u32 bytes = head.element_bytes;
+    const bool good = cache != nullptr && bytes - 1u < most_bytes && (bytes & (bytes - 1u)) == 0;
     if (group.ballot(!good) != 0) {
         return code::invalid_field;
     }
     new (place{&head + 1}) cache_type(group, *cache, s, pages);
+    head.count = detail::elements_inside(head.as(s), head.first_byte, head.count, bytes);
     head.marked = array_head::mark;
     return status();
 }
 
-template <class T, class Group, sharing Mode>
+// A word at a time, where there is one.
+WARPBELL_D void copy_element(u8* to, const u8* from, u32 bytes) {
+    for (u32 at = 0; at < bytes; at += 8u) {
+        detail::copy_bytes(to + at, from + at, bytes - at < 8u ? bytes - at : 8u);
+    }
+}
+
+// Each part of the lane's element: move(data, done, bytes).
+template <class Group, sharing Mode, class Move>
+WARPBELL_D status each_part(const Group& group, session<Mode>& s, array_head& head, optional<u64> index,
+                            bool stores, Move move, u64 timeout_ns) {
+    return detail::each_part(group, head.as(s), head.first_byte, head.count, head.element_bytes, index,
+                             stores, move, timeout_ns);
+}
+
+template <class Group, sharing Mode>
 WARPBELL_FLAT_PART status load(const Group& group, session<Mode>& s, array_head& head, optional<u64> index,
-                               T* value, u64 timeout_ns) {
-    array_view<T, array_head::cache_of<Mode>> view(head.as(s), head.first_byte, head.count);
-    T element = 0;
-    const status said = view.try_load(group, index, element, timeout_ns);
+                               void* value, u64 timeout_ns) {
+    alignas(8) u8 element[most_bytes] = {};
+    const auto move = [&](const u8* data, u32 done, u32 bytes) { copy_element(element + done, data, bytes); };
+    const status said = each_part(group, s, head, index, false, move, timeout_ns);
     if (index && said.ok()) {
-        *value = element;
+        copy_element(static_cast<u8*>(value), element, head.element_bytes);
     }
     return said;
 }
 
-template <class T, class Group, sharing Mode>
+template <class Group, sharing Mode>
 WARPBELL_FLAT_PART status store(const Group& group, session<Mode>& s, array_head& head, optional<u64> index,
-                                const T* value, u64 timeout_ns) {
-    array_view<T, array_head::cache_of<Mode>> view(head.as(s), head.first_byte, head.count);
-    return view.store(group, index, index ? *value : T(0), timeout_ns);
+                                const void* value, u64 timeout_ns) {
+    alignas(8) u8 element[most_bytes] = {};
+    if (index) {
+        copy_element(element, static_cast<const u8*>(value), head.element_bytes);
+    }
+    const auto move = [&](u8* data, u32 done, u32 bytes) { copy_element(data, element + done, bytes); };
+    return each_part(group, s, head, index, true, move, timeout_ns);
+}
+
+// Why nothing can be added to elements of the array, or success.
+WARPBELL_D status adds(const array_head& head) {
+    const u32 bytes = head.element_bytes;
+    const bool misaligned = (head.first_byte & (bytes - 1u)) != 0;
+    return bytes != 4u && bytes != 8u ? status(code::invalid_field)
+           : misaligned               ? status(code::misaligned)
+                                      : status();
+}
+
+template <class Group, sharing Mode>
+WARPBELL_FLAT_PART status add(const Group& group, session<Mode>& s, array_head& head, optional<u64> index,
+                              u64 value, u64 timeout_ns) {
+    const status refusal = adds(head);
+    const bool wide = head.element_bytes == 8u;
+    const auto move = [=](u8* data, u32, u32) {
+        if (wide) {
+            port::add_relaxed_gpu(reinterpret_cast<u64*>(data), value);
+        } else {
+            port::add_relaxed_gpu(reinterpret_cast<u32*>(data), static_cast<u32>(value));
+        }
+    };
+    const optional<u64> mine = refusal.ok() ? index : optional<u64>();
+    const status said = each_part(group, s, head, mine, true, move, timeout_ns);
+    return refusal.ok() ? said : refusal;
 }
 
 template <class Group, sharing Mode>
 WARPBELL_FLAT_PART status flush(const Group& group, session<Mode>& s, array_head& head, u64 timeout_ns) {
     return head.as(s).flush(group, timeout_ns);
-}
-
-// Elements of 4 or of 8 bytes, one size for all lanes of a group: 0 if it is not.
-template <class Group> WARPBELL_D u32 element_bytes(const Group& group, const array_head& head) {
-    const u32 eight = group.ballot(head.element_bytes == 8u);
-    return eight == 0 ? 4u : eight == group.mask() ? 8u : 0;
 }
 
 // ---- what the calls do, of a group and its session
@@ -118,14 +161,7 @@ struct get_it {
     u64 timeout_ns;
     template <class Group, sharing Mode>
     WARPBELL_D status operator()(const Group& group, session<Mode>& s) const {
-        switch (element_bytes(group, *head)) {
-        case 4:
-            return load(group, s, *head, index, static_cast<u32*>(value), timeout_ns);
-        case 8:
-            return load(group, s, *head, index, static_cast<u64*>(value), timeout_ns);
-        default:
-            return code::invalid_field;
-        }
+        return load(group, s, *head, index, value, timeout_ns);
     }
 };
 struct put_it {
@@ -135,14 +171,17 @@ struct put_it {
     u64 timeout_ns;
     template <class Group, sharing Mode>
     WARPBELL_D status operator()(const Group& group, session<Mode>& s) const {
-        switch (element_bytes(group, *head)) {
-        case 4:
-            return store(group, s, *head, index, static_cast<const u32*>(value), timeout_ns);
-        case 8:
-            return store(group, s, *head, index, static_cast<const u64*>(value), timeout_ns);
-        default:
-            return code::invalid_field;
-        }
+        return store(group, s, *head, index, value, timeout_ns);
+    }
+};
+struct add_it {
+    array_head* head;
+    optional<u64> index;
+    u64 value;
+    u64 timeout_ns;
+    template <class Group, sharing Mode>
+    WARPBELL_D status operator()(const Group& group, session<Mode>& s) const {
+        return add(group, s, *head, index, value, timeout_ns);
     }
 };
 struct flush_array {
@@ -197,6 +236,17 @@ WARPBELL_FLAT uint32_t warpbell_array_put_each(warpbell_array* array, uint64_t i
                                                uint64_t timeout_ns) {
     using namespace warpbell::flat;
     return by_warp(session_of(array), put_it{&array_head::of(array), index_of(index), value, timeout_ns});
+}
+
+WARPBELL_FLAT uint32_t warpbell_array_atomic_add(warpbell_array* array, uint64_t index, uint64_t value,
+                                                 uint64_t timeout_ns) {
+    using namespace warpbell::flat;
+    return by_thread(session_of(array), add_it{&array_head::of(array), index, value, timeout_ns});
+}
+WARPBELL_FLAT uint32_t warpbell_array_atomic_add_each(warpbell_array* array, uint64_t index, uint64_t value,
+                                                      uint64_t timeout_ns) {
+    using namespace warpbell::flat;
+    return by_warp(session_of(array), add_it{&array_head::of(array), index_of(index), value, timeout_ns});
 }
 
 WARPBELL_FLAT uint32_t warpbell_array_flush(warpbell_array* array, uint64_t timeout_ns) {

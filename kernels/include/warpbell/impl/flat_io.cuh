@@ -7,22 +7,31 @@ namespace warpbell {
 inline namespace WARPBELL_NAMESPACE {
 namespace flat {
 
-// Blocks and their data, as callers name them.
+// A command, as callers name it.
 struct request {
+    opcode op;
     u64 block;
     u32 blocks;
     const warpbell_buffer_ref* buffer;
     u64 offset;
     u64 timeout_ns;
+    u32 flags = 0;
 
-    template <opcode Op, sharing Mode> WARPBELL_D command what(const session<Mode>& s) const {
-        const bool moves = Op != opcode::flush;
+    WARPBELL_D static request of(const warpbell_command& what, u64 timeout_ns) {
+        // No byte has it: it is refused, as every command with this opcode is.
+        const bool fits = what.operation <= 0xffu;
+        const opcode op = fits ? static_cast<opcode>(what.operation) : opcode::dataset_management;
+        return {op, what.block, what.blocks, what.buffer, what.offset, timeout_ns, what.flags};
+    }
+    template <sharing Mode> WARPBELL_D command what(const session<Mode>& s) const {
+        const bool moves = detail::for_blocks(op) && detail::carries_blocks(op);
         const u64 bytes = static_cast<u64>(blocks) * s.block_bytes();
-        return {Op, extent{lba(block), blocks}, moves ? span_of(buffer, offset, bytes) : dma_span()};
+        return {op, extent{lba(block), blocks}, moves ? span_of(buffer, offset, bytes) : dma_span(), flags};
     }
     // Nothing of no blocks.
-    template <opcode Op, sharing Mode> WARPBELL_D command what_if_any(const session<Mode>& s) const {
-        return blocks != 0 ? what<Op>(s) : command{Op, nullopt, dma_span(), 0};
+    template <sharing Mode> WARPBELL_D command what_if_any(const session<Mode>& s) const {
+        const bool is_none = blocks == 0 && op != opcode::flush;
+        return is_none ? command{op, nullopt, dma_span(), 0} : what(s);
     }
 };
 
@@ -122,34 +131,34 @@ struct switch_it {
     }
 };
 
-template <opcode Op> struct run_it {
+struct run_it {
     request of;
     template <class Group, sharing Mode>
     WARPBELL_D status operator()(const Group& group, session<Mode>& s) const {
-        return run(group, s, of.what<Op>(s), of.timeout_ns);
+        return run(group, s, of.what(s), of.timeout_ns);
     }
 };
-template <opcode Op> struct run_for_each {
+struct run_for_each {
     request of;
     template <class Group, sharing Mode>
     WARPBELL_D status operator()(const Group& group, session<Mode>& s) const {
-        return run_each(group, s, of.what_if_any<Op>(s), of.timeout_ns);
+        return run_each(group, s, of.what_if_any(s), of.timeout_ns);
     }
 };
-template <opcode Op> struct submit_it {
+struct submit_it {
     request of;
     warpbell_token* token;
     template <class Group, sharing Mode>
     WARPBELL_D status operator()(const Group& group, session<Mode>& s) const {
-        return keep_part(group, token, submit(group, s, of.what<Op>(s), of.timeout_ns));
+        return keep_part(group, token, submit(group, s, of.what(s), of.timeout_ns));
     }
 };
-template <opcode Op> struct submit_for_each {
+struct submit_for_each {
     request of;
     warpbell_token* token;
     template <class Group, sharing Mode>
     WARPBELL_D status operator()(const Group& group, session<Mode>& s) const {
-        return keep(token, submit_each(group, s, of.what_if_any<Op>(s), of.timeout_ns));
+        return keep(token, submit_each(group, s, of.what_if_any(s), of.timeout_ns));
     }
 };
 struct wait_it {
@@ -166,6 +175,19 @@ struct wait_for_each {
     template <class Group, sharing Mode>
     WARPBELL_D status operator()(const Group& group, session<Mode>& s) const {
         return wait_each(group, s, take(token), timeout_ns);
+    }
+};
+struct wait_for_any {
+    u64 timeout_ns;
+    warpbell_token* tokens;
+    u32 count;
+    u32* index;
+    template <class Group, sharing Mode>
+    WARPBELL_D status operator()(const Group& group, session<Mode>& s) const {
+        const any_status first =
+            detail::wait_any(group, s.queue(), reinterpret_cast<io_token*>(tokens), count, timeout_ns);
+        *index = first.index;
+        return first.result;
     }
 };
 struct try_all {
@@ -220,53 +242,73 @@ WARPBELL_FLAT uint32_t warpbell_switch_to_successor(warpbell_session* session, u
     return warpbell::flat::by_owner(session, warpbell::flat::switch_it{timeout_ns});
 }
 
-// Of a read or a write, by whom it is called and what it does.
-#define WARPBELL_FLAT_RUN(name, by, what)                                                                    \
+// Of a command, a read or a write, by whom it is called and what it does.
+#define WARPBELL_FLAT_EXECUTE(name, by, what)                                                                \
+    WARPBELL_FLAT uint32_t warpbell_##name(warpbell_session* session, const warpbell_command* command,       \
+                                           uint64_t timeout_ns) {                                            \
+        using namespace warpbell::flat;                                                                      \
+        return by(session, what{request::of(*command, timeout_ns)});                                         \
+    }
+#define WARPBELL_FLAT_SUBMIT(name, by, what)                                                                 \
+    WARPBELL_FLAT uint32_t warpbell_##name(warpbell_session* session, warpbell_token* token,                 \
+                                           const warpbell_command* command, uint64_t timeout_ns) {           \
+        using namespace warpbell::flat;                                                                      \
+        return by(session, what{request::of(*command, timeout_ns), token});                                  \
+    }
+#define WARPBELL_FLAT_MOVE(name, by, what, op)                                                               \
     WARPBELL_FLAT uint32_t warpbell_##name(warpbell_session* session, uint64_t block, uint32_t blocks,       \
                                            const warpbell_buffer_ref* buffer, uint64_t offset,               \
                                            uint64_t timeout_ns) {                                            \
         using namespace warpbell::flat;                                                                      \
-        return by(session, what{{block, blocks, buffer, offset, timeout_ns}});                               \
+        return by(session, what{{warpbell::opcode::op, block, blocks, buffer, offset, timeout_ns}});         \
     }
-#define WARPBELL_FLAT_BEGIN(name, by, what)                                                                  \
+#define WARPBELL_FLAT_BEGIN(name, by, what, op)                                                              \
     WARPBELL_FLAT uint32_t warpbell_##name(warpbell_session* session, warpbell_token* token, uint64_t block, \
                                            uint32_t blocks, const warpbell_buffer_ref* buffer,               \
                                            uint64_t offset, uint64_t timeout_ns) {                           \
         using namespace warpbell::flat;                                                                      \
-        return by(session, what{{block, blocks, buffer, offset, timeout_ns}, token});                        \
+        return by(session, what{{warpbell::opcode::op, block, blocks, buffer, offset, timeout_ns}, token});  \
     }
-WARPBELL_FLAT_RUN(read, by_thread, run_it<warpbell::opcode::read>)
-WARPBELL_FLAT_RUN(read_warp, by_warp, run_it<warpbell::opcode::read>)
-WARPBELL_FLAT_RUN(read_each, by_warp, run_for_each<warpbell::opcode::read>)
-WARPBELL_FLAT_RUN(write, by_thread, run_it<warpbell::opcode::write>)
-WARPBELL_FLAT_RUN(write_warp, by_warp, run_it<warpbell::opcode::write>)
-WARPBELL_FLAT_RUN(write_each, by_warp, run_for_each<warpbell::opcode::write>)
-WARPBELL_FLAT_BEGIN(read_async, by_thread, submit_it<warpbell::opcode::read>)
-WARPBELL_FLAT_BEGIN(read_async_warp, by_warp, submit_it<warpbell::opcode::read>)
-WARPBELL_FLAT_BEGIN(read_async_each, by_warp, submit_for_each<warpbell::opcode::read>)
-WARPBELL_FLAT_BEGIN(write_async, by_thread, submit_it<warpbell::opcode::write>)
-WARPBELL_FLAT_BEGIN(write_async_warp, by_warp, submit_it<warpbell::opcode::write>)
-WARPBELL_FLAT_BEGIN(write_async_each, by_warp, submit_for_each<warpbell::opcode::write>)
-#undef WARPBELL_FLAT_RUN
+WARPBELL_FLAT_EXECUTE(execute, by_thread, run_it)
+WARPBELL_FLAT_EXECUTE(execute_warp, by_warp, run_it)
+WARPBELL_FLAT_EXECUTE(execute_each, by_warp, run_for_each)
+WARPBELL_FLAT_SUBMIT(submit, by_thread, submit_it)
+WARPBELL_FLAT_SUBMIT(submit_warp, by_warp, submit_it)
+WARPBELL_FLAT_SUBMIT(submit_each, by_warp, submit_for_each)
+WARPBELL_FLAT_MOVE(read, by_thread, run_it, read)
+WARPBELL_FLAT_MOVE(read_warp, by_warp, run_it, read)
+WARPBELL_FLAT_MOVE(read_each, by_warp, run_for_each, read)
+WARPBELL_FLAT_MOVE(write, by_thread, run_it, write)
+WARPBELL_FLAT_MOVE(write_warp, by_warp, run_it, write)
+WARPBELL_FLAT_MOVE(write_each, by_warp, run_for_each, write)
+WARPBELL_FLAT_BEGIN(read_async, by_thread, submit_it, read)
+WARPBELL_FLAT_BEGIN(read_async_warp, by_warp, submit_it, read)
+WARPBELL_FLAT_BEGIN(read_async_each, by_warp, submit_for_each, read)
+WARPBELL_FLAT_BEGIN(write_async, by_thread, submit_it, write)
+WARPBELL_FLAT_BEGIN(write_async_warp, by_warp, submit_it, write)
+WARPBELL_FLAT_BEGIN(write_async_each, by_warp, submit_for_each, write)
+#undef WARPBELL_FLAT_EXECUTE
+#undef WARPBELL_FLAT_SUBMIT
+#undef WARPBELL_FLAT_MOVE
 #undef WARPBELL_FLAT_BEGIN
 
 WARPBELL_FLAT uint32_t warpbell_flush(warpbell_session* session, uint64_t timeout_ns) {
-    return warpbell::flat::by_thread(
-        session, warpbell::flat::run_it<warpbell::opcode::flush>{{0, 0, nullptr, 0, timeout_ns}});
+    using namespace warpbell;
+    return flat::by_thread(session, flat::run_it{{opcode::flush, 0, 0, nullptr, 0, timeout_ns}});
 }
 WARPBELL_FLAT uint32_t warpbell_flush_warp(warpbell_session* session, uint64_t timeout_ns) {
-    return warpbell::flat::by_warp(
-        session, warpbell::flat::run_it<warpbell::opcode::flush>{{0, 0, nullptr, 0, timeout_ns}});
+    using namespace warpbell;
+    return flat::by_warp(session, flat::run_it{{opcode::flush, 0, 0, nullptr, 0, timeout_ns}});
 }
 WARPBELL_FLAT uint32_t warpbell_flush_async(warpbell_session* session, warpbell_token* token,
                                             uint64_t timeout_ns) {
-    return warpbell::flat::by_thread(
-        session, warpbell::flat::submit_it<warpbell::opcode::flush>{{0, 0, nullptr, 0, timeout_ns}, token});
+    using namespace warpbell;
+    return flat::by_thread(session, flat::submit_it{{opcode::flush, 0, 0, nullptr, 0, timeout_ns}, token});
 }
 WARPBELL_FLAT uint32_t warpbell_flush_async_warp(warpbell_session* session, warpbell_token* token,
                                                  uint64_t timeout_ns) {
-    return warpbell::flat::by_warp(
-        session, warpbell::flat::submit_it<warpbell::opcode::flush>{{0, 0, nullptr, 0, timeout_ns}, token});
+    using namespace warpbell;
+    return flat::by_warp(session, flat::submit_it{{opcode::flush, 0, 0, nullptr, 0, timeout_ns}, token});
 }
 
 WARPBELL_FLAT uint32_t warpbell_wait(warpbell_session* session, warpbell_token* token, uint64_t timeout_ns) {
@@ -279,6 +321,17 @@ WARPBELL_FLAT uint32_t warpbell_wait_warp(warpbell_session* session, warpbell_to
 WARPBELL_FLAT uint32_t warpbell_wait_each(warpbell_session* session, warpbell_token* token,
                                           uint64_t timeout_ns) {
     return warpbell::flat::by_warp(session, warpbell::flat::wait_for_each{timeout_ns, token});
+}
+
+WARPBELL_FLAT uint32_t warpbell_wait_any(warpbell_session* session, warpbell_token* tokens, uint32_t count,
+                                         uint32_t* index, uint64_t timeout_ns) {
+    *index = WARPBELL_NO_TOKEN;
+    return warpbell::flat::by_thread(session, warpbell::flat::wait_for_any{timeout_ns, tokens, count, index});
+}
+WARPBELL_FLAT uint32_t warpbell_wait_any_each(warpbell_session* session, warpbell_token* tokens,
+                                              uint32_t count, uint32_t* index, uint64_t timeout_ns) {
+    *index = WARPBELL_NO_TOKEN;
+    return warpbell::flat::by_warp(session, warpbell::flat::wait_for_any{timeout_ns, tokens, count, index});
 }
 
 WARPBELL_FLAT uint32_t warpbell_try_wait(warpbell_session* session, warpbell_token* token) {
@@ -302,6 +355,9 @@ WARPBELL_FLAT uint32_t warpbell_cancel_each(warpbell_session* session, warpbell_
 }
 
 WARPBELL_DEVICE uint32_t warpbell_status_ok(uint32_t status) { return status == 0; }
+WARPBELL_DEVICE uint32_t warpbell_status_differs(uint32_t status) {
+    return warpbell::status::from_bits(status).differs();
+}
 WARPBELL_DEVICE uint32_t warpbell_status_retryable(uint32_t status) {
     return warpbell::status::from_bits(status).retryable();
 }

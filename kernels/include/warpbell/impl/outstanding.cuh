@@ -9,11 +9,10 @@ inline namespace WARPBELL_NAMESPACE {
 namespace detail {
 
 // The first of the tokens that has its answer by now.
-template <sharing Mode, u32 Count>
-WARPBELL_D any_status first_answer(queue<Mode>& q, io_token (&tokens)[Count]) {
+template <sharing Mode> WARPBELL_D any_status first_answer(queue<Mode>& q, io_token* tokens, u32 count) {
     any_status found;
-    for (u32 i = 0; i < Count; ++i) {
-        const u32 k = mutate::any_takes_last ? Count - 1u - i : i;
+    for (u32 i = 0; i < count; ++i) {
+        const u32 k = mutate::any_takes_last ? count - 1u - i : i;
         if (found.index != any_status::none || !tokens[k].valid()) {
             continue;
         }
@@ -26,10 +25,9 @@ WARPBELL_D any_status first_answer(queue<Mode>& q, io_token (&tokens)[Count]) {
 }
 
 // Of a lost queue: nothing more comes. The first of the tokens is answered so.
-template <sharing Mode, u32 Count>
-WARPBELL_D any_status first_lost(queue<Mode>& q, io_token (&tokens)[Count]) {
+template <sharing Mode> WARPBELL_D any_status first_lost(queue<Mode>& q, io_token* tokens, u32 count) {
     any_status found;
-    for (u32 i = 0; i < Count; ++i) {
+    for (u32 i = 0; i < count; ++i) {
         if (found.index == any_status::none && tokens[i].valid()) {
             found.index = i;
             found.result = q.abandon(move(tokens[i]));
@@ -38,38 +36,44 @@ WARPBELL_D any_status first_lost(queue<Mode>& q, io_token (&tokens)[Count]) {
     return found;
 }
 
-} // namespace detail
-
-template <class Group, sharing Mode, class Retry, u32 Count>
-WARPBELL_D any_status wait_any(const Group& who, session<Mode, Retry>& s, io_token (&tokens)[Count],
+// `count`: of the lane's own.
+template <class Group, sharing Mode>
+WARPBELL_D any_status wait_any(const Group& group, queue<Mode>& q, io_token* tokens, u32 count,
                                u64 timeout_ns) {
-    const auto group = group_of(who);
     bool waiting = false;
-    for (u32 i = 0; i < Count; ++i) {
+    for (u32 i = 0; i < count; ++i) {
         waiting = waiting || tokens[i].valid();
     }
-    any_status mine = detail::first_answer(s.queue(), tokens);
+    any_status mine = first_answer(q, tokens, count);
     waiting = waiting && mine.index == any_status::none;
     backoff backoff(timeout_ns);
     while (group.ballot(waiting) != 0) {
-        const progress_result did = s.queue().progress(group, backoff);
+        const progress_result did = q.progress(group, backoff);
         if (!waiting) {
             continue;
         }
-        mine = detail::first_answer(s.queue(), tokens);
+        mine = first_answer(q, tokens, count);
         if (mine.index == any_status::none && did == progress_result::lost && !mutate::any_ignores_loss) {
-            mine = detail::first_lost(s.queue(), tokens);
+            mine = first_lost(q, tokens, count);
         }
         waiting = mine.index == any_status::none;
         if (waiting && did == progress_result::expired) {
             if (mutate::any_gives_up) {
-                (void)detail::first_lost(s.queue(), tokens);
+                (void)first_lost(q, tokens, count);
             }
             mine.result = code::timed_out;
             waiting = false;
         }
     }
     return mine;
+}
+
+} // namespace detail
+
+template <class Group, sharing Mode, class Retry, u32 Count>
+WARPBELL_D any_status wait_any(const Group& who, session<Mode, Retry>& s, io_token (&tokens)[Count],
+                               u64 timeout_ns) {
+    return detail::wait_any(group_of(who), s.queue(), tokens, Count, timeout_ns);
 }
 
 template <class Group, sharing Mode, class Retry, u32 Count>

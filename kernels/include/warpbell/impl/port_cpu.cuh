@@ -56,6 +56,9 @@ WARPBELL_PORT u32 lanes_below() { return (1u << simt::lane_index()) - 1u; }
 WARPBELL_PORT u32 thread_index() { return threadIdx.x; }
 WARPBELL_PORT u32 block_index() { return blockIdx.x; }
 WARPBELL_PORT u32 block_threads() { return blockDim.x; }
+// The same of all dimensions, of which there is one here.
+WARPBELL_PORT u32 block_rank() { return thread_index(); }
+WARPBELL_PORT u32 block_size() { return block_threads(); }
 WARPBELL_PORT u32 grid_blocks() { return gridDim.x; }
 // The multiprocessor that this block runs on: there is one.
 WARPBELL_PORT u32 multiprocessor() { return 0; }

@@ -52,6 +52,9 @@ WARPBELL_D u32 lanes_below() {
 WARPBELL_D u32 thread_index() { return threadIdx.x; }
 WARPBELL_D u32 block_index() { return blockIdx.x; }
 WARPBELL_D u32 block_threads() { return blockDim.x; }
+// The same of all dimensions.
+WARPBELL_D u32 block_rank() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
+WARPBELL_D u32 block_size() { return blockDim.x * blockDim.y * blockDim.z; }
 WARPBELL_D u32 grid_blocks() { return gridDim.x; }
 // The multiprocessor that this block runs on.
 WARPBELL_D u32 multiprocessor() {
@@ -310,6 +313,9 @@ WARPBELL_D void add_relaxed_gpu(u32* p, u32 v) {
 WARPBELL_D void add_relaxed_gpu(u64* p, u64 v) {
     asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
+// Sets a word that only grows to `v`: relaxed, after a fence of the caller's, which may lie before a wait for
+// the value that this takes the place of. A read-modify-write carries on what was released with that, too. No
+// reduction exchanges; of values that grow the maximum is the new one.
 WARPBELL_D void raise_fenced_gpu(u64* p, u64 v) {
     asm volatile("red.relaxed.gpu.global.max.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }

@@ -16,6 +16,11 @@ inline namespace WARPBELL_NAMESPACE {
 
 namespace detail {
 
+// Other commands are refused: of those nobody knows whether a replica that fails one lacks something.
+WARPBELL_HD constexpr bool is_of_volumes(opcode op) {
+    return op == opcode::read || op == opcode::write || op == opcode::compare || op == opcode::write_zeroes;
+}
+
 // Waits for commands that were started. A session with a policy has `start(want, timeout_ns)` called again.
 template <class Group, sharing Mode, class Retry, class Start>
 WARPBELL_D status finish(const Group& group, session<Mode, Retry>& s, bool want, io_token&& token,
@@ -50,14 +55,16 @@ WARPBELL_VOLUME_MEMBER(bool)::lacks_a_slot() {
     return lacks;
 }
 
-WARPBELL_VOLUME_MEMBER(status)::check(extent where, const volume_span& data) const {
-    if (!usable_ || data.members() != ref_.member_count || where.blocks == 0) {
+WARPBELL_VOLUME_MEMBER(status)::check(opcode op, extent where, const volume_span& data, u32 flags) const {
+    const bool moves = detail::carries_blocks(op);
+    if (!usable_ || (moves && data.members() != ref_.member_count) || where.blocks == 0 ||
+        !detail::is_of_volumes(op) || !detail::is_taken(op, flags)) {
         return code::invalid_field;
     }
     if (where.blocks > ref_.blocks || where.start.value > ref_.blocks - where.blocks) {
         return code::out_of_range;
     }
-    if (!data.inside() || data.bytes() >> ref_.block_shift < where.blocks) {
+    if (moves && (!data.inside() || data.bytes() >> ref_.block_shift < where.blocks)) {
         return code::out_of_buffer;
     }
     return status();
@@ -78,7 +85,7 @@ WARPBELL_VOLUME_MEMBER(u32)::members_for(opcode op, const detail::volume_part& p
     if (!replicated()) {
         return 1u << part.member;
     }
-    if (op != opcode::read) {
+    if (detail::changes_medium(op) || (op == opcode::compare && mutate::compared_everywhere)) {
         return mutate::one_replica_written ? 1u << port::lowest(present()) : present();
     }
     const u32 from = readable(tried);
@@ -103,11 +110,11 @@ WARPBELL_VOLUME_MEMBER(bool)::drop(u32 failed) const {
     }
 }
 
-// What becomes of commands to the members in `mask` that were done on those in `done`. Of a read `mask` has
-// one.
-WARPBELL_VOLUME_MEMBER(status)::settle(u32 mask, u32 done, status answer) const {
+// What becomes of commands to the members in `mask` that were done on those in `done`. Of what changes
+// nothing `mask` has one.
+WARPBELL_VOLUME_MEMBER(status)::settle(opcode op, u32 mask, u32 done, status answer) const {
     if (done == mask) {
-        return status();
+        return op == opcode::compare ? answer : status();
     }
     return replicated() && done != 0 && drop(mask & ~done) ? status() : answer;
 }
@@ -116,9 +123,9 @@ WARPBELL_VOLUME_MEMBER(status)::settle(u32 mask, u32 done, status answer) const 
 
 // One command of each lane on each member in the lane's `mask`: all are on their way before one is waited
 // for. Returns the members that did it. `answer`: of one that did not, first of all one that may still use
-// the buffer.
-WARPBELL_VOLUME_CALL(u32, class Group, class Start)::run_on(const Group& group, u32 mask, Start start,
-                                                            u64 timeout_ns, status& answer) {
+// the buffer; or of one that did what was asked and found that blocks differ.
+WARPBELL_VOLUME_CALL(u32, class Group, class Start)::run_on(const Group& group, opcode op, u32 mask,
+                                                            Start start, u64 timeout_ns, status& answer) {
     io_token tokens[Members];
     WARPBELL_NO_UNROLL
     for (u32 m = 0; m < ref_.member_count; ++m) {
@@ -136,8 +143,10 @@ WARPBELL_VOLUME_CALL(u32, class Group, class Start)::run_on(const Group& group, 
         }
         const auto again = [&](bool now, u64 left_ns) { return start(m, now, left_ns); };
         const status said = detail::finish(group, sessions_[m], want, move(tokens[m]), again, timeout_ns);
-        if (want && said.ok()) {
+        const bool differs = op == opcode::compare && said.differs() && !mutate::difference_is_failure;
+        if (want && (said.ok() || differs)) {
             done |= 1u << m;
+            answer = differs ? said : answer;
         } else if (want) {
             port::store_relaxed_gpu(&counts(m)->error_status, static_cast<u64>(said.bits));
             port::add_relaxed_gpu(&counts(m)->errors, static_cast<u64>(1));
@@ -147,17 +156,18 @@ WARPBELL_VOLUME_CALL(u32, class Group, class Start)::run_on(const Group& group, 
     return done;
 }
 
-// A part of each lane's I/O. A read of a replicated volume goes to one replica after the other, until one has
-// answered well; one whose controller may still write the buffer ends it.
-WARPBELL_VOLUME_CALL(status, class Group)::move_part(const Group& group, opcode op,
+// A part of each lane's I/O. What changes nothing goes to one replica after the other, until one has done it;
+// one whose controller may still use the buffer ends it.
+WARPBELL_VOLUME_CALL(status, class Group)::move_part(const Group& group, opcode op, u32 flags,
                                                      const detail::volume_part& part, const volume_span& data,
                                                      u64 timeout_ns) {
     const u64 bytes = static_cast<u64>(part.blocks) << ref_.block_shift;
-    const bool picks = op == opcode::read && replicated();
+    const bool reads = !detail::changes_medium(op), picks = reads && replicated();
     const auto start = [&](u32 m, bool want, u64 left_ns) {
         const optional<extent> where = want ? optional<extent>(part.on(ref_, m)) : optional<extent>();
-        const dma_span span = want ? data.on(m).subspan(part.offset, bytes) : dma_span();
-        return detail::start_each(group, sessions_[m], op, where, span, left_ns);
+        const bool moves = want && detail::carries_blocks(op);
+        const dma_span span = moves ? data.on(m).subspan(part.offset, bytes) : dma_span();
+        return detail::start_each(group, sessions_[m], op, where, span, left_ns, flags);
     };
     bool go = part.blocks != 0;
     status result = go ? status(code::ssd_lost) : status();
@@ -165,19 +175,19 @@ WARPBELL_VOLUME_CALL(status, class Group)::move_part(const Group& group, opcode 
     while (group.ballot(go) != 0) {
         const u32 mask = go ? members_for(op, part, tried) : 0;
         status answer;
-        const u32 done = run_on(group, mask, start, timeout_ns, answer);
+        const u32 done = run_on(group, op, mask, start, timeout_ns, answer);
         for (u32 m = 0; m < ref_.member_count; ++m) {
             const u32 counted = mutate::failed_bytes_counted ? mask : done;
-            const u64 moved = (counted >> m & 1u) != 0 ? bytes : 0;
-            (op == opcode::read ? sessions_.bytes_read : sessions_.bytes_written)[m] += moved;
+            const u64 moved = (counted >> m & 1u) != 0 && detail::carries_blocks(op) ? bytes : 0;
+            (reads ? sessions_.bytes_read : sessions_.bytes_written)[m] += moved;
         }
         if (picks && answer.buffer_in_use()) {
             port::or_relaxed_gpu(&state()->avoided, static_cast<u64>(mask));
         }
-        result = mask != 0 ? settle(mask, done, answer) : result;
+        result = mask != 0 ? settle(op, mask, done, answer) : result;
         tried |= mask;
-        go = picks && mask != 0 && !result.ok() &&
-             (!result.buffer_in_use() || mutate::read_repeated_in_use) && !mutate::read_not_repeated;
+        go = picks && mask != 0 && done == 0 && (!result.buffer_in_use() || mutate::read_repeated_in_use) &&
+             !mutate::read_not_repeated;
     }
     return result;
 }
@@ -185,8 +195,9 @@ WARPBELL_VOLUME_CALL(status, class Group)::move_part(const Group& group, opcode 
 // ---- I/Os
 
 WARPBELL_VOLUME_CALL(status, class Group)::run(const Group& group, opcode op, optional<extent> where,
-                                               const volume_span& data, bool whole, u64 timeout_ns) {
-    status result = where ? check(*where, data) : status();
+                                               const volume_span& data, bool whole, u64 timeout_ns,
+                                               u32 flags) {
+    status result = where ? check(op, *where, data, flags) : status();
     timeout_ns = sessions_[0].queue().deadline(timeout_ns);
     detail::rounds_deadline end(timeout_ns, true);
     u64 index = whole ? group.thread_rank() : 0;
@@ -204,7 +215,7 @@ WARPBELL_VOLUME_CALL(status, class Group)::run(const Group& group, opcode op, op
         if (left_ns == 0) {
             return whole || part.blocks != 0 ? status(code::not_submitted) : result;
         }
-        const status answer = move_part(group, op, part, data, left_ns);
+        const status answer = move_part(group, op, flags, part, data, left_ns);
         result = part.blocks != 0 ? answer : result;
         result = whole ? detail::agree_on_data(group, result) : result;
         index += whole ? group.size() : 1u;
@@ -223,8 +234,8 @@ WARPBELL_VOLUME_CALL(status, class Group)::flush(const Group& group, u64 timeout
     };
     const u32 mask = !group.is_leader() ? 0 : mutate::one_ssd_flushed ? 1u : replicated() ? present() : all();
     status answer;
-    const u32 done = run_on(group, mask, start, timeout_ns, answer);
-    return detail::agree(group, settle(mask, done, answer));
+    const u32 done = run_on(group, opcode::flush, mask, start, timeout_ns, answer);
+    return detail::agree(group, settle(opcode::flush, mask, done, answer));
 }
 
 // ---- reads that nobody waits for yet
