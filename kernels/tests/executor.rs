@@ -83,7 +83,9 @@ WARPBELL_KERNEL(ring, toy_args) {
 
 fn toys() -> Module {
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("modules");
-    Variant::text("toys.cu", KERNELS).cache(&cache).quick().load().unwrap()
+    let variant = Variant::text("toys.cu", KERNELS).cache(&cache).quick();
+    // SAFETY: the kernels above.
+    unsafe { variant.load() }.unwrap()
 }
 
 /// Words that kernels write.
