@@ -84,7 +84,7 @@ impl Work {
             ..abi::QueueTestArgs::new()
         };
         let launch = self.attachment.launch_bytes(&module, "recovery_test", &args).expect("a launch");
-        let threads = Threads { workers: 2, idle: Idle::YieldAfter(8), ..Threads::default() };
+        let threads = Threads::new().workers(2).idle(Idle::YieldAfter(8));
         launch.grid(2).threads(threads).keep(self.records.clone())
     }
 

@@ -40,7 +40,7 @@ fn softs(ssds: &[Ssd]) -> Vec<&SoftDevice> {
 }
 
 fn run(launched: Launched) -> Vec<Note> {
-    let threads = Threads { workers: 2, idle: Idle::YieldAfter(8), ..Threads::default() };
+    let threads = Threads::new().workers(2).idle(Idle::YieldAfter(8));
     let launch = launched.launch.clone().threads(threads);
     launch.start().expect("starts").join().expect("ends");
     launched.notes()
