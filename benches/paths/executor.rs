@@ -7,7 +7,7 @@ use criterion::{Criterion, Throughput};
 use warpbell_kernels::Error;
 use warpbell_kernels::cpu::{Launch, run_stepped};
 use warpbell_kernels::toolchain::Variant;
-use warpbell_sim::cpu_launch_bytes;
+use warpbell_sim::{TestVariant, cpu_launch_bytes};
 
 /// Meetings of one launch, so that its start does not count.
 const MEETINGS: u64 = 1000;
@@ -45,6 +45,6 @@ pub fn benches(criterion: &mut Criterion) {
 /// Compiled by this machine's C++ compiler, which may be missing.
 fn launch() -> Result<Launch, Error> {
     let modules = Path::new(env!("CARGO_TARGET_TMPDIR")).join("modules");
-    let module = Variant::text("meet.cu", KERNEL).cache(&modules).load()?;
+    let module = Variant::text("meet.cu", KERNEL).cache(&modules).loaded()?;
     cpu_launch_bytes(&module, "meet", &MEETINGS.to_ne_bytes())
 }

@@ -22,7 +22,7 @@ pub use judge::{Judged, judge};
 pub use measure::{Compiled, MeasureError, compile, compile_family, measure};
 pub use ptxas::{Usage, usages};
 pub use sass::{Function, functions};
-pub use table::{CostTable, Probe, Row, TableError, checked_in, source_hash};
+pub use table::{CostTable, LineError, Probe, Row, TableError, checked_in, source_hash};
 
 /// The architectures that are counted: 90 for sm_90.
 pub const ARCHITECTURES: [u32; 5] = [75, 80, 90, 100, 120];

@@ -18,14 +18,23 @@ pub use variant::Variant;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// What a program does about compilations by NVRTC, which take ten seconds and more.
-#[derive(Clone, Copy, Debug)]
-pub struct Watch {
-    /// Called before each, with what is compiled and for which GPU. What the cache has is not compiled.
-    pub begin: fn(&str),
-    /// Whether it was interrupted: polled meanwhile. NVRTC cannot be stopped. Its thread is abandoned
-    /// then, and the compilation fails ([`CompileError::Interrupted`]); see [`compiling`].
-    pub interrupted: fn() -> bool,
+warpbell_base::options! {
+    /// What a program does about compilations by NVRTC, which take ten seconds and more.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Watch {
+        /// Called before each, with what is compiled and for which GPU. What the cache has is not compiled.
+        pub begin: fn(&str),
+        /// Whether it was interrupted: polled meanwhile. NVRTC cannot be stopped. Its thread is abandoned
+        /// then, and the compilation fails ([`CompileError::Interrupted`]); see [`compiling`].
+        pub interrupted: fn() -> bool,
+    }
+}
+
+impl Default for Watch {
+    /// Says nothing, and is never interrupted.
+    fn default() -> Watch {
+        Watch { begin: |_| (), interrupted: || false }
+    }
 }
 
 static WATCH: OnceLock<Watch> = OnceLock::new();

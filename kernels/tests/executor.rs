@@ -83,7 +83,9 @@ WARPBELL_KERNEL(ring, toy_args) {
 
 fn toys() -> Module {
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("modules");
-    Variant::text("toys.cu", KERNELS).cache(&cache).quick().load().unwrap()
+    let variant = Variant::text("toys.cu", KERNELS).cache(&cache).quick();
+    // SAFETY: the kernels above.
+    unsafe { variant.load() }.unwrap()
 }
 
 /// Words that kernels write.
@@ -123,7 +125,7 @@ fn a_kernel_runs_to_its_end_and_is_counted() {
 #[test]
 fn threads_share_the_blocks() {
     let words = Words::new(2);
-    let threads = Threads { workers: 2, ..Threads::default() };
+    let threads = Threads::new().workers(2);
     let report = run_threads(&words.launch(&toys(), "add").grid(5).block(32), &threads).unwrap();
     assert_eq!(words.get(0), 5 * 100 * (31 * 32 / 2));
     assert_eq!(report.threads.len(), 2);
@@ -149,7 +151,7 @@ fn blocks_that_need_not_meet_take_turns_and_little_memory() {
     assert!(grown < 64 << 20, "30,000 empty blocks take {} MiB", grown >> 20);
     // All of them, by many lanes each, on two threads.
     let words = Words::new(2);
-    let threads = Threads { workers: 2, ..Threads::default() };
+    let threads = Threads::new().workers(2);
     run_threads(&words.launch(&toys(), "count").grid(3_000).block(128), &threads).unwrap();
     assert_eq!(words.get(0), 3_000 * 128);
 }
@@ -164,12 +166,12 @@ fn resident_bytes() -> u64 {
 fn blocks_that_are_to_meet_have_a_limit_which_is_named_before_they_start() {
     let words = Words::new(2);
     let met = words.launch(&toys(), "gather").cooperative(true);
-    run_threads(&met.clone().grid(200).block(64), &Threads { workers: 3, ..Threads::default() }).unwrap();
+    run_threads(&met.clone().grid(200).block(64), &Threads::new().workers(3)).unwrap();
     assert_eq!(words.get(0), 200);
     let most = resident_limit(32);
     assert_eq!((most, resident_limit(1), resident_limit(33), resident_limit(1024)), (8448, 8448, 4224, 264));
     let refused = |launch: &Launch, workers| {
-        let threads = Threads { workers, ..Threads::default() };
+        let threads = Threads::new().workers(workers);
         let error = spawn_threads(launch, &threads).map(drop).unwrap_err();
         assert!(matches!(error, Error::TooManyBlocks { .. }), "{error}");
         error.to_string()
@@ -215,7 +217,7 @@ fn misuse_is_reported() {
     let words = Words::new(2);
     let launch = words.launch(&toys(), "wrong");
     assert!(matches!(to_the_end(&launch), Err(Error::Fault { .. })));
-    let threads = run_threads(&launch.grid(4), &Threads { workers: 2, ..Threads::default() });
+    let threads = run_threads(&launch.grid(4), &Threads::new().workers(2));
     assert!(matches!(threads, Err(Error::Fault { .. })));
 }
 
@@ -240,7 +242,7 @@ fn a_kernel_that_only_polls_is_idle_and_can_be_dropped() {
     drop(worker);
     let stopped = run_stepped(&launch, 16, |_| ControlFlow::Break(()));
     assert!(matches!(stopped, Err(Error::Stopped { .. })));
-    let running = spawn_threads(&launch, &Threads { idle: Idle::Spin, ..Threads::default() }).unwrap();
+    let running = spawn_threads(&launch, &Threads::new().idle(Idle::Spin)).unwrap();
     words.0[0].store(1, Ordering::Release);
     assert!(running.join().unwrap().counters.polls == 0);
     assert_eq!(words.get(1), 7);

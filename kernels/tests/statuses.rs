@@ -29,7 +29,9 @@ WARPBELL_KERNEL(judge, table_args) {
 #[test]
 fn host_and_device_agree_about_every_status() {
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("modules");
-    let module = Variant::text("statuses.cu", KERNEL).cache(&cache).quick().load().unwrap();
+    let variant = Variant::text("statuses.cu", KERNEL).cache(&cache).quick();
+    // SAFETY: the kernel above.
+    let module = unsafe { variant.load() }.unwrap();
     let words: Vec<AtomicU64> = (0..1 << 14).map(|_| AtomicU64::new(u64::MAX)).collect();
     let args: Vec<u8> = [words.as_ptr() as u64, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
     // SAFETY: the kernel writes to the words above alone.

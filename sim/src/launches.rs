@@ -7,6 +7,7 @@ use std::path::Path;
 
 use warpbell::{Attachment, CompileOptions, Error, Launch, LaunchOver, Module, OpenTarget, Program};
 use warpbell_kernels::abi::Plain;
+use warpbell_kernels::toolchain::Variant;
 use warpbell_kernels::{self as kernels, cpu};
 use zerocopy::{Immutable, IntoBytes};
 
@@ -14,6 +15,19 @@ use zerocopy::{Immutable, IntoBytes};
 pub fn load_module(path: &Path) -> Result<cpu::Module, kernels::Error> {
     // SAFETY: code of the test's own.
     unsafe { cpu::Module::load(path) }
+}
+
+/// Kernels that a test compiles and loads.
+pub trait TestVariant {
+    /// For the CPU target.
+    fn loaded(&self) -> Result<cpu::Module, kernels::Error>;
+}
+
+impl TestVariant for Variant {
+    fn loaded(&self) -> Result<cpu::Module, kernels::Error> {
+        // SAFETY: code of the test's own.
+        unsafe { self.load() }
+    }
 }
 
 /// Kernels of a test's own source, compiled now.

@@ -28,7 +28,8 @@ pub use breach::Breach;
 pub use case::{Case, Draw, Mode, Places, Schedule, seeds};
 pub use findings::{Finding, lines};
 pub use launches::{
-    TestLaunch, compile, cpu_launch, cpu_launch_bytes, launch_alone, launch_program, load_module, on_cpu,
+    TestLaunch, TestVariant, compile, cpu_launch, cpu_launch_bytes, launch_alone, launch_program,
+    load_module, on_cpu,
 };
 pub use memory::peek;
 pub use monitor::Monitor;

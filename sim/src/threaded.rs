@@ -64,7 +64,7 @@ pub fn run_on(rig: &Rig) -> anyhow::Result<Outcome> {
 pub fn run_with(rig: &Rig, args: &abi::QueueTestArgs) -> anyhow::Result<Outcome> {
     let module = rig.attachment.target().module()?;
     let launch = rig.attachment.launch_bytes(&module, "queue_test", args)?;
-    let threads = Threads { workers: 2, idle: Idle::YieldAfter(8), ..Threads::default() };
+    let threads = Threads::new().workers(2).idle(Idle::YieldAfter(8));
     let launch = launch.grid(rig.grid()).block(32 * rig.case.warps_per_block).threads(threads);
     let launch = launch.seed(rig.launch_seed()).keep(rig.kernel_memory());
     let running = launch.start()?;

@@ -10,8 +10,8 @@ use std::time::Duration;
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::Module;
 use warpbell_kernels::toolchain::Variant;
-use warpbell_sim::cpu_launch_bytes;
 use warpbell_sim::exhaustive::{Arena, Budget, Model, Report, Scope, Search, Verdict};
+use warpbell_sim::{TestVariant, cpu_launch_bytes};
 use zerocopy::IntoBytes;
 
 /// Searches that take seconds; much more than they need, also on a slow machine.
@@ -40,7 +40,7 @@ fn without(switch: &str, clock: bool) -> Variant {
 }
 
 fn load(variant: &Variant) -> Module {
-    variant.load().unwrap_or_else(|error| panic!("{error:?}"))
+    variant.loaded().unwrap_or_else(|error| panic!("{error:?}"))
 }
 
 fn check(scope: &Scope, module: &Module, budget: Budget) -> Report {

@@ -11,6 +11,7 @@ use warpbell_files::{Extent, FileMap, read_file};
 use warpbell_hw::Lba;
 use warpbell_kernels::abi::{self, BufferRef, CacheRef, FileRef, NamespaceRef};
 use warpbell_kernels::toolchain::Variant;
+use warpbell_sim::TestVariant;
 use zerocopy::{Immutable, IntoBytes};
 
 /// `read_file`: each lane reads `bytes` bytes at the offset that its entry of `list` has, and stores its status there. All
@@ -132,7 +133,7 @@ impl Disk {
             (0..SIZE / 8).map(|word| (word + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
         ssd.write(None, Lba(0), words.as_bytes()).unwrap();
         let queues = ssd.attach(&AttachOptions::new().commands_per_lane(Some(2))).unwrap();
-        let module = rule.into_iter().fold(source(), Variant::mutate).load().unwrap();
+        let module = rule.into_iter().fold(source(), Variant::mutate).loaded().unwrap();
         Disk { ssd, queues, module: module.into() }
     }
 

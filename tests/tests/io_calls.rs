@@ -13,7 +13,7 @@ use warpbell_kernels::toolchain::Variant;
 use warpbell_nvme::NvmOpcode;
 use warpbell_sim::cpu_launch;
 use warpbell_sim::simulation::{Outcome, Simulation};
-use warpbell_sim::{Case, Schedule, seeds};
+use warpbell_sim::{Case, Schedule, TestVariant, seeds};
 
 /// As in io_calls.cu.
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +71,7 @@ const COMPARE_FAILURE: u32 = 0x285;
 
 fn module() -> Module {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/io_calls.cu");
-    Variant::file(&source).expect("the kernel").quick().load().expect("compiles")
+    Variant::file(&source).expect("the kernel").quick().loaded().expect("compiles")
 }
 
 /// The cases in which each call must be right. Entries that do not hold one command of each lane, too.

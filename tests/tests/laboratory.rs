@@ -12,7 +12,7 @@ use warpbell_kernels::toolchain::Variant;
 use warpbell_sim::cpu_launch;
 use warpbell_sim::simulation::Simulation;
 use warpbell_sim::threaded::sized;
-use warpbell_sim::{Breach, Case, Finding, Schedule, lines, seeds};
+use warpbell_sim::{Breach, Case, Finding, Schedule, TestVariant, lines, seeds};
 use warpbell_softctl::{FaultPlan, NamespaceConfig, SoftConfig, SoftDevice};
 use warpbell_workload::{
     Access, Api, BenchOptions, ByteSize, Control, Protocol, Run, Sharing, Verify, bench, resolve,
@@ -292,7 +292,7 @@ const RULES: [(&str, Protocol, &[&str]); 1] = [("SERVICE_PUBLISHED_UNSEEN", Prot
 #[test]
 fn an_entry_that_is_published_before_it_can_be_seen_is_noticed() {
     for (switch, protocol, says) in RULES {
-        let module = Variant::ours().only("lab").quick().mutate(switch).load().unwrap();
+        let module = Variant::ours().only("lab").quick().mutate(switch).loaded().unwrap();
         let found = seeds(40).filter(|seed| seed % 4 != 0).find_map(|seed| {
             let found = simulate(&case_of(seed, 8, 64), protocol, &module).err()?;
             says.iter().any(|says| found.contains(says)).then_some(found)

@@ -9,7 +9,7 @@ use warpbell_kernels::abi;
 use warpbell_kernels::cpu::Module;
 use warpbell_kernels::toolchain::Variant;
 use warpbell_sim::simulation::{Outcome, Simulation};
-use warpbell_sim::{Case, Finding, Places, Schedule, lines, seeds};
+use warpbell_sim::{Case, Finding, Places, Schedule, TestVariant, lines, seeds};
 use warpbell_softctl::FaultPlan;
 use warpbell_tests::each_apart;
 
@@ -116,7 +116,8 @@ mod rules {
         each_apart("rules::each_rule_is_missed_when_it_is_off", RULES.map(|(switch, ..)| switch), |rule| {
             let (switch, check, says) =
                 RULES.into_iter().find(|(switch, ..)| *switch == rule).expect("a rule");
-            let noticed = check(&source().mutate(switch).load().expect("compiles")).err().unwrap_or_default();
+            let noticed =
+                check(&source().mutate(switch).loaded().expect("compiles")).err().unwrap_or_default();
             println!("{switch}: {noticed}");
             assert!(noticed.contains(says), "{switch} is not noticed: {noticed:?}");
         });

@@ -8,7 +8,7 @@ use warpbell_driver::QueueSpec;
 use warpbell_kernels::cpu::Module;
 use warpbell_kernels::toolchain::Variant;
 use warpbell_sim::simulation::{Simulation, expect_success};
-use warpbell_sim::{Case, Mode, Schedule, seeds};
+use warpbell_sim::{Case, Mode, Schedule, TestVariant, seeds};
 
 const MODES: [Sharing; 2] = [Sharing::Exclusive, Sharing::Shared];
 
@@ -66,7 +66,7 @@ fn counters_may_start_anywhere_at_any_depth_and_batch() {
 #[test]
 fn warps_that_write_whole_entries_submit_what_each_lane_asked_for() {
     let kernels = Variant::ours().only("queue_test").define("WARPBELL_COALESCED_ENTRIES=1").quick();
-    let module = kernels.load().expect("compiles");
+    let module = kernels.loaded().expect("compiles");
     for sharing in MODES {
         for entries in [4, 64] {
             for (batch, seed) in batches(entries).into_iter().flat_map(|n| seeds(3).map(move |s| (n, s))) {

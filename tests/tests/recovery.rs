@@ -14,7 +14,7 @@ use warpbell::{
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Idle, Threads};
 use warpbell_kernels::toolchain::Variant;
-use warpbell_sim::TestLaunch;
+use warpbell_sim::{TestLaunch, TestVariant};
 use warpbell_softctl::FaultPlan;
 use zerocopy::IntoBytes;
 
@@ -74,7 +74,7 @@ impl Work {
     fn launch(&self) -> Launch {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/recovery.cu");
         let module =
-            Module::from(Variant::file(&source).expect("the kernel").quick().load().expect("compiles"));
+            Module::from(Variant::file(&source).expect("the kernel").quick().loaded().expect("compiles"));
         let args = abi::QueueTestArgs {
             ns: self.attachment.namespace(),
             records: self.records.address(),
@@ -84,7 +84,7 @@ impl Work {
             ..abi::QueueTestArgs::new()
         };
         let launch = self.attachment.launch_bytes(&module, "recovery_test", &args).expect("a launch");
-        let threads = Threads { workers: 2, idle: Idle::YieldAfter(8), ..Threads::default() };
+        let threads = Threads::new().workers(2).idle(Idle::YieldAfter(8));
         launch.grid(2).threads(threads).keep(self.records.clone())
     }
 

@@ -85,7 +85,7 @@ impl Run {
             0 => thread::available_parallelism().map_or(1, NonZero::get),
             threads => threads as usize,
         };
-        let running = launch.threads(Threads { workers, ..Threads::default() }).start()?;
+        let running = launch.threads(Threads::new().workers(workers)).start()?;
         let state = Mutex::new(State::Running(Box::new(running)));
         Ok(RUNS.add(Run { kernel: kernel.to_owned(), state, _users: users }))
     }

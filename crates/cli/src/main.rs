@@ -21,6 +21,7 @@ use std::process::ExitCode;
 use args::{Cli, Command};
 use clap::Parser;
 use exit::Ending;
+use warpbell_kernels::toolchain::{Watch, on_compile};
 use warpbell_workload::{permission, units};
 
 fn main() -> ExitCode {
@@ -57,10 +58,9 @@ fn run(cli: &Cli) -> Result<(), Ending> {
     log::start(cli.global.verbose);
     cli.global.refuse(&cli.command)?;
     let stop = interrupt::flag().map_err(|error| Ending::failed(format!("signals: {error}")))?;
-    warpbell_kernels::toolchain::on_compile(warpbell_kernels::toolchain::Watch {
-        begin: |what| eprintln!("compiling {what} by NVRTC: ten seconds or more, once; the result is kept"),
-        interrupted: interrupt::asked,
-    });
+    let begin =
+        |what: &str| eprintln!("compiling {what} by NVRTC: ten seconds or more, once; the result is kept");
+    on_compile(Watch::new().begin(begin).interrupted(interrupt::asked));
     match &cli.command {
         Command::List(args) => commands::list::run(args, &cli.global),
         Command::Check(args) => commands::check::run(args, &cli.global, stop),

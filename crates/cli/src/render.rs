@@ -322,8 +322,25 @@ fn job(job: &Job) -> String {
             replay.file, replay.commands, replay.timing, job.iodepth, job.queues, job.warps, job.sharing
         );
     }
-    let mut text =
-        format!("{}: bs={size} iodepth={} queues={} api={}", job.rw, job.iodepth, job.queues, job.api);
+    let (rw, iodepth, queues, api) = (job.rw, job.iodepth, job.queues, job.api);
+    let mut text = format!("{rw}: bs={size} iodepth={iodepth} queues={queues} api={api}");
+    add_choices(&mut text, job);
+    if job.commands_per_io > 1 {
+        let _ = write!(text, " (each I/O is {} commands, above MDTS)", job.commands_per_io);
+    }
+    if let Some(file) = &job.file {
+        let _ = write!(text, " file={} extents={}", file.name, file.extents);
+        if file.ios_left_out > 0 {
+            let ios = file.ios + file.ios_left_out;
+            let _ = write!(text, " ({} of {ios} I/Os left out: not in one extent)", file.ios_left_out);
+        }
+    }
+    text.push('\n');
+    text
+}
+
+/// What differs from the defaults, or goes with one way of submitting.
+fn add_choices(text: &mut String, job: &Job) {
     if job.random_distribution != Distribution::Random {
         let _ = write!(text, " random-distribution={}", job.random_distribution);
     }
@@ -355,18 +372,6 @@ fn job(job: &Job) -> String {
     if let Some(protocol) = job.protocol {
         let _ = write!(text, " protocol={protocol}");
     }
-    if job.commands_per_io > 1 {
-        let _ = write!(text, " (each I/O is {} commands, above MDTS)", job.commands_per_io);
-    }
-    if let Some(file) = &job.file {
-        let _ = write!(text, " file={} extents={}", file.name, file.extents);
-        if file.ios_left_out > 0 {
-            let ios = file.ios + file.ios_left_out;
-            let _ = write!(text, " ({} of {ios} I/Os left out: not in one extent)", file.ios_left_out);
-        }
-    }
-    text.push('\n');
-    text
 }
 
 fn traffic(traffic: &Traffic) -> String {

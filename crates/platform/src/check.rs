@@ -2,6 +2,7 @@
 
 mod devices;
 mod forwarding;
+mod obstacle;
 mod path;
 mod platform;
 mod report;

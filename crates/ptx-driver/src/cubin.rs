@@ -7,6 +7,7 @@ use object::elf::{EM_CUDA, FileHeader64, STT_FUNC};
 use object::read::elf::{ElfFile, FileHeader, Sym};
 use object::{Object, ObjectSection, ObjectSymbol};
 
+use crate::error::ImageError;
 use crate::image::{Entry, Image, Parameter};
 
 /// In `st_other`: a function that can be launched.
@@ -22,11 +23,11 @@ const SIZED: u8 = 4;
 
 type Elf<'a> = ElfFile<'a, FileHeader64<LittleEndian>>;
 
-pub(crate) fn parse(bytes: &[u8]) -> Result<Image, String> {
-    let elf = Elf::parse(bytes).map_err(|error| format!("ELF: {error}"))?;
+pub(crate) fn parse(bytes: &[u8]) -> Result<Image, ImageError> {
+    let elf = Elf::parse(bytes).map_err(ImageError::Elf)?;
     let (machine, flags) = (elf.elf_header().e_machine(LittleEndian), elf.elf_header().e_flags(LittleEndian));
     if machine != EM_CUDA {
-        return Err(format!("ELF for machine {}, not for CUDA ({})", machine.0, EM_CUDA.0));
+        return Err(ImageError::NotCuda { machine: machine.0, cuda: EM_CUDA.0 });
     }
     let of_all = notes(&section(&elf, ".nv.info"));
     // Of each function, by the number of its symbol.
@@ -41,10 +42,10 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Image, String> {
     });
     let entries = kernels.map(|symbol| {
         let index = symbol.index().0 as u32;
-        let name = symbol.name().map_err(|error| error.to_string())?.to_owned();
+        let name = symbol.name().map_err(ImageError::Symbol)?.to_owned();
         Ok(entry(&elf, name, registers.get(&index).copied(), frames.get(&index).copied()))
     });
-    Ok(Image { ptx: None, arch: flags.0 >> 8 & 0xff, entries: entries.collect::<Result<_, String>>()? })
+    Ok(Image { ptx: None, arch: flags.0 >> 8 & 0xff, entries: entries.collect::<Result<_, ImageError>>()? })
 }
 
 fn entry(elf: &Elf<'_>, name: String, registers: Option<u32>, frame: Option<u32>) -> Entry {
@@ -101,7 +102,7 @@ mod tests {
     #[test]
     fn code_for_another_machine_is_refused() {
         let own = std::fs::read("/proc/self/exe").unwrap();
-        assert!(parse(&own).unwrap_err().contains("machine"));
+        assert!(parse(&own).unwrap_err().to_string().contains("machine"));
         assert!(parse(b"\x7fELF").is_err());
     }
 }

@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 
 use crate::code::{Code, Result};
 use crate::context::{self, Context};
+use crate::error::{OptionError, OptionsError};
 use crate::gdrdrv;
 use crate::log::{self, Kind};
 use crate::memory::Memory;
@@ -37,16 +38,15 @@ static OF_USERS: OnceLock<Options> = OnceLock::new();
 /// # Errors
 ///
 /// Where the wrong option was given; and which it is, with what it must be.
-pub fn for_users(named: &str) -> std::result::Result<(), (&'static str, String)> {
+pub fn for_users(named: &str) -> std::result::Result<(), OptionsError> {
     let known = OF_USERS.get();
     if known.is_some() && named.is_empty() {
         return Ok(());
     }
     let options = Options::of_users(named, &std::env::var(USERS).unwrap_or_default())?;
     if *known.unwrap_or_else(|| OF_USERS.get_or_init(|| options.clone())) != options {
-        let limit =
-            format!("{named}: the PTX machine of this process has other options already; there is one");
-        return Err((TARGET, limit));
+        let wrong = OptionError::Others { named: named.to_owned() };
+        return Err(OptionsError { place: TARGET, wrong });
     }
     log::mistakes_alone();
     Ok(())
@@ -75,7 +75,7 @@ pub(crate) fn driver() -> Result<&'static Driver> {
 fn new() -> Result<Driver> {
     let options = match OF_USERS.get() {
         Some(options) => options.clone(),
-        None => Options::from_environment().map_err(|text| misuse(Code::UNKNOWN, &text))?,
+        None => Options::from_environment().map_err(|error| misuse(Code::UNKNOWN, &error.to_string()))?,
     };
     if let Some(path) = &options.log {
         log::to_file(path).map_err(|error| misuse(Code::UNKNOWN, &format!("{}: {error}", path.display())))?;

@@ -6,6 +6,7 @@ use warpbell_ptx::{Kernel, Source};
 
 use crate::code::Code;
 use crate::cubin;
+use crate::error::ImageError;
 
 /// A module, as its image describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +47,7 @@ pub(crate) type Entries = HashMap<String, (Entry, Image)>;
 
 /// The kernels of machine code, for a device of that architecture under that driver.
 pub(crate) fn of_cubin(bytes: &[u8], arch: u32, driver: u32) -> Result<Entries, Refusal> {
-    let image = cubin::parse(bytes).map_err(|error| Refusal(Code::INVALID_IMAGE, error))?;
+    let image = cubin::parse(bytes).map_err(|error| Refusal(Code::INVALID_IMAGE, error.to_string()))?;
     entries(image, arch, driver)
 }
 
@@ -64,22 +65,22 @@ fn entries(image: Image, arch: u32, driver: u32) -> Result<Entries, Refusal> {
 }
 
 /// PTX, as far as a driver's front end looks at it.
-fn described(source: &Source<'_>) -> Result<Image, String> {
-    let version = source.version().ok_or("no .version directive")?;
+fn described(source: &Source<'_>) -> Result<Image, ImageError> {
+    let version = source.version().ok_or(ImageError::NoVersion)?;
     if source.arch() == 0 {
-        return Err("no .target directive".to_owned());
+        return Err(ImageError::NoTarget);
     }
     if !source.is_64_bit() {
-        return Err("no .address_size 64".to_owned());
+        return Err(ImageError::Not64Bit);
     }
-    let entries = source.kernels().map(entry).collect::<Result<Vec<Entry>, String>>()?;
+    let entries = source.kernels().map(entry).collect::<Result<Vec<Entry>, ImageError>>()?;
     Ok(Image { ptx: Some(version), arch: source.arch(), entries })
 }
 
-fn entry(kernel: Kernel) -> Result<Entry, String> {
+fn entry(kernel: Kernel) -> Result<Entry, ImageError> {
     let Kernel { name, entry, has_body, local_bytes, shared_bytes } = kernel;
     if !has_body {
-        return Err(format!("entry {name} has no body"));
+        return Err(ImageError::NoBody { name });
     }
     let parameter =
         |(offset, size): &(u32, u32)| Parameter { offset: *offset as usize, size: *size as usize };

@@ -149,7 +149,7 @@ pub(crate) fn prepare(
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(shape.grid as usize);
     let each = resident.div_ceil(workers as u32);
     let launch = launch.grid(shape.grid).block(shape.block).shared_bytes(shape.shared).resident_blocks(each);
-    let threads = Threads { workers, idle: Idle::YieldAfter(16), ..Threads::default() };
+    let threads = Threads::new().workers(workers).idle(Idle::YieldAfter(16));
     Ok(Prepared::Cpu { launch: Box::new(launch), threads, check: options.check })
 }
 

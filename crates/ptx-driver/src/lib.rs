@@ -15,13 +15,14 @@
 //! | `gdrdrv` | the kernel module of GDRCopy, for `tests/fake-gdrdrv` |
 //! | `image`, `cubin` | what a module contains |
 //! | `mutate` | defects that are put into PTX, for tests of the PTX machine |
-//! | `log`, `options`, `code` | what was done wrong, what a test asks for, results |
+//! | `log`, `options`, `code`, `error` | what was done wrong, what a test asks for, results, refusals |
 
 pub mod api;
 mod code;
 mod context;
 mod cubin;
 mod driver;
+mod error;
 mod gdrdrv;
 mod image;
 mod kernel;
@@ -34,4 +35,5 @@ mod options;
 mod stream;
 
 pub use driver::for_users;
+pub use error::{OptionError, OptionsError};
 pub use options::{USERS, VARIABLE};

@@ -10,6 +10,8 @@ use warpbell_ptx::{Check, Error, Gpu, Launch, Memory, Module, Region, Source};
 
 use crate::code::Code;
 use crate::context::Fault;
+#[cfg(not(feature = "defects"))]
+use crate::error::MutationError;
 use crate::image::Refusal;
 use crate::kernel::Shape;
 use crate::log;
@@ -23,7 +25,9 @@ pub(crate) fn text<'a>(bytes: &'a [u8], mutate: Option<&str>) -> Result<Cow<'a, 
     let text = std::str::from_utf8(bytes);
     let text = text.map_err(|error| Refusal(Code::INVALID_IMAGE, error.to_string()))?;
     match mutate {
-        Some(name) => mutated(text, name).map(Cow::Owned).map_err(|error| Refusal(Code::INVALID_PTX, error)),
+        Some(name) => {
+            mutated(text, name).map(Cow::Owned).map_err(|error| Refusal(Code::INVALID_PTX, error.to_string()))
+        }
         None => Ok(Cow::Borrowed(text)),
     }
 }
@@ -39,8 +43,8 @@ pub(crate) fn module(source: &Source<'_>) -> Result<Arc<Module>, Refusal> {
 }
 
 #[cfg(not(feature = "defects"))]
-fn mutated(_text: &str, name: &str) -> Result<String, String> {
-    Err(format!("mutate={name}: built without the feature defects"))
+fn mutated(_text: &str, name: &str) -> Result<String, MutationError> {
+    Err(MutationError::NotBuilt { name: name.to_owned() })
 }
 
 /// Launches so far.

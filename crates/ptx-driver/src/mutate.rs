@@ -1,5 +1,7 @@
 //! Defects that are put into a module's PTX, to see that the PTX machine finds them: `mutate=NAME`.
 
+use crate::error::MutationError;
+
 /// What a defect does to each line of the text.
 enum Change {
     /// One text in the place of another.
@@ -59,11 +61,11 @@ const MUTATIONS: &[(&str, Change)] = &[
 ];
 
 /// The text with a defect, which is the text as it was where it has nothing of the kind; or why not.
-pub(crate) fn mutated<'a>(text: &'a str, name: &str) -> Result<String, String> {
+pub(crate) fn mutated<'a>(text: &'a str, name: &str) -> Result<String, MutationError> {
     let found = MUTATIONS.iter().find(|(known, _)| *known == name);
     let Some((_, change)) = found else {
         let known: Vec<&str> = MUTATIONS.iter().map(|(known, _)| *known).collect();
-        return Err(format!("mutate={name}: one of {}", known.join(", ")));
+        return Err(MutationError::Unknown { name: name.to_owned(), known: known.join(", ") });
     };
     let mut ones = Ones::default();
     let line = |line: &'a str| match change {
@@ -142,6 +144,6 @@ mod tests {
             format!("{{\nmov.b32 \t%r4, 1;\n{}\n{}\n}}\n{{\n{}", store("%r4"), store("%r5"), store("%r4"));
         assert_eq!(mutated(&fences, "hazard-fence-gone").unwrap(), fences.replacen("fence.sc.sys;", "", 1));
         assert_eq!(mutated(&fences, "fence-sc-sys-gone").unwrap().matches("fence.sc").count(), 0);
-        assert!(mutated(text, "nonsense").unwrap_err().contains("mmio-halves"));
+        assert!(mutated(text, "nonsense").unwrap_err().to_string().contains("mmio-halves"));
     }
 }

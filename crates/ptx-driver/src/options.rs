@@ -4,6 +4,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::error::{OptionError, OptionsError};
+
 /// The variable of tests.
 pub const VARIABLE: &str = "WARPBELL_FAKE_CUDA";
 /// The variable of users.
@@ -11,7 +13,8 @@ pub const USERS: &str = "WARPBELL_PTX";
 /// The other place for their options: behind the colon of the target's name.
 pub(crate) const TARGET: &str = "target ptx";
 /// Their keys.
-const OF_USERS: [&str; 7] = ["capability", "multiprocessors", "memory", "bar", "weak", "races", "init"];
+pub(crate) const OF_USERS: [&str; 7] =
+    ["capability", "multiprocessors", "memory", "bar", "weak", "races", "init"];
 /// The most memory of a device: the addresses of all are 1 TiB, which are not used again.
 const MOST_MEMORY: u64 = 256 << 30;
 
@@ -150,16 +153,16 @@ impl Default for Options {
 }
 
 impl Options {
-    pub(crate) fn from_environment() -> Result<Options, String> {
-        Options::parse(&std::env::var(VARIABLE).unwrap_or_default())
+    pub(crate) fn from_environment() -> Result<Options, OptionsError> {
+        let wrong = |wrong| OptionsError { place: VARIABLE, wrong };
+        Options::parse(&std::env::var(VARIABLE).unwrap_or_default()).map_err(wrong)
     }
 
-    /// Those of users, whose kernels run on the PTX machine: by the target's name, before what the variable says. An error
-    /// has the place, and what is wrong there.
-    pub(crate) fn of_users(named: &str, variable: &str) -> Result<Options, (&'static str, String)> {
+    /// Those of users, whose kernels run on the PTX machine: by the target's name, before what the variable says.
+    pub(crate) fn of_users(named: &str, variable: &str) -> Result<Options, OptionsError> {
         let mut options = Options::default_of_users();
         for (place, text) in [(USERS, variable), (TARGET, named)] {
-            options.add(text).map_err(|wrong| (place, wrong))?;
+            options.add(text).map_err(|wrong| OptionsError { place, wrong })?;
         }
         Ok(options)
     }
@@ -188,41 +191,40 @@ impl Options {
     }
 
     /// Adds a user's options.
-    fn add(&mut self, text: &str) -> Result<(), String> {
+    fn add(&mut self, text: &str) -> Result<(), OptionError> {
         let mut given = Vec::new();
         for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
             let known = item.split_once('=').filter(|(key, _)| OF_USERS.contains(key));
             let Some((key, value)) = known else {
-                return Err(format!("{item}: expected KEY=VALUE with KEY one of {}", OF_USERS.join(", ")));
+                return Err(OptionError::Key { item: item.to_owned() });
             };
             once(&mut given, key, item)?;
-            self.set(key, value).ok_or_else(|| format!("{item}: {}", limit(key)))?;
+            self.set(key, value).ok_or_else(|| refused(item, limit(key)))?;
             if !(75..=121).contains(&self.capability) {
-                return Err(format!("{item}: must be 7.5 to 12.1"));
+                return Err(refused(item, "must be 7.5 to 12.1"));
             }
             if self.multiprocessors == 0 || !(1..=MOST_MEMORY).contains(&self.memory) {
-                return Err(format!("{item}: {}", limit(key)));
+                return Err(refused(item, limit(key)));
             }
         }
         Ok(())
     }
 
-    pub(crate) fn parse(text: &str) -> Result<Options, String> {
+    pub(crate) fn parse(text: &str) -> Result<Options, OptionError> {
         let mut options = Options::default();
         let mut given = Vec::new();
         for item in text.split(',').filter(|item| !item.is_empty()) {
-            let (key, value) = item.split_once('=').ok_or_else(|| format!("{VARIABLE}: {item}: no value"))?;
-            once(&mut given, key, item).map_err(|why| format!("{VARIABLE}: {why}"))?;
-            options.set(key, value).ok_or_else(|| format!("{VARIABLE}: {item}: not understood"))?;
+            let no_value = || OptionError::NoValue { item: item.to_owned() };
+            let (key, value) = item.split_once('=').ok_or_else(no_value)?;
+            once(&mut given, key, item)?;
+            options.set(key, value).ok_or_else(|| refused(item, "not understood"))?;
         }
         let of_ptx = options.weak.is_some()
             || options.mutate.is_some()
             || options.races != Races::Nowhere
             || options.init;
         if of_ptx && options.execute != Execute::Ptx {
-            return Err(format!(
-                "{VARIABLE}: weak, races, init and mutate are of execute=ptx, which is missing"
-            ));
+            return Err(OptionError::NotOfPtx);
         }
         Ok(options)
     }
@@ -262,12 +264,16 @@ impl Options {
 }
 
 /// A key that was given before says two things.
-fn once<'a>(given: &mut Vec<&'a str>, key: &'a str, item: &str) -> Result<(), String> {
+fn once<'a>(given: &mut Vec<&'a str>, key: &'a str, item: &str) -> Result<(), OptionError> {
     if given.contains(&key) {
-        return Err(format!("{item}: {key} was given before"));
+        return Err(OptionError::Twice { item: item.to_owned(), key: key.to_owned() });
     }
     given.push(key);
     Ok(())
+}
+
+fn refused(item: &str, limit: &'static str) -> OptionError {
+    OptionError::Value { item: item.to_owned(), limit }
 }
 
 /// What the value of a user's key must be.
@@ -358,7 +364,7 @@ mod tests {
             "execute=ptx,execute=cpu",
         ] {
             let last = wrong.rsplit(',').next().unwrap();
-            assert!(Options::parse(wrong).unwrap_err().contains(last), "{wrong}");
+            assert!(Options::parse(wrong).unwrap_err().to_string().contains(last), "{wrong}");
         }
     }
 
@@ -376,8 +382,8 @@ mod tests {
             ["weak=7", "races=yes", "init=yes"]
         );
         assert_eq!(Options::of_users("races=shared", "").unwrap().told(), ["races=shared"]);
-        assert_eq!(Options::of_users("weak=x", "").unwrap_err().0, TARGET);
-        assert_eq!(Options::of_users("weak=7", "weak=x").unwrap_err().0, USERS);
+        assert_eq!(Options::of_users("weak=x", "").unwrap_err().place, TARGET);
+        assert_eq!(Options::of_users("weak=7", "weak=x").unwrap_err().place, USERS);
         for (wrong, limit) in [
             ("mutate=x", "one of capability, multiprocessors, memory, bar, weak, races, init"),
             ("weak", "expected KEY=VALUE"),
@@ -394,9 +400,9 @@ mod tests {
             ("init=1", "yes or no"),
             ("weak=1,weak=2", "weak=2: weak was given before"),
         ] {
-            let (place, error) = Options::of_users("", wrong).unwrap_err();
-            assert_eq!(place, USERS);
-            assert!(error.contains(limit), "{wrong}: {error}");
+            let error = Options::of_users("", wrong).unwrap_err();
+            assert_eq!(error.place, USERS);
+            assert!(error.to_string().contains(limit), "{wrong}: {error}");
         }
     }
 }

@@ -154,7 +154,7 @@ impl Program {
                 // SAFETY: its object is kept; for a number the caller answers, as the documentation of `launch` says.
                 launch = unsafe { launch.stream(stream) };
             }
-            let running = launch.threads(Threads { workers: shape.workers, ..Threads::default() }).start()?;
+            let running = launch.threads(Threads::new().workers(shape.workers)).start()?;
             Ok(Arc::new(LaunchCore::new(kernel.to_owned(), running)))
         };
         match over {

@@ -379,6 +379,19 @@ impl SoftConfig {
         }
         within("namespaces", self.namespaces.len(), 1, MAX_NAMESPACES)?;
         self.namespaces.iter().try_for_each(NamespaceConfig::validate)?;
+        self.validate_numbers()?;
+        self.validate_pins()?;
+        self.validate_client()?;
+        self.faults.validate()?;
+        self.profile.as_ref().map_or(Ok(()), Profile::validate)?;
+        crate::power::check(&self.power_states)?;
+        self.validate_times()?;
+        text("serial", &self.serial, 20)?;
+        text("model", &self.model, 40)?;
+        text("firmware", &self.firmware, 8)
+    }
+
+    fn validate_numbers(&self) -> Result<(), SoftConfigError> {
         within("capacity", self.capacity, 0, MAX_BYTES)?;
         if let Some(most) = self.max_namespaces {
             within("max_namespaces", most, self.namespaces.len() as u32, MAX_NAMESPACES as u32)?;
@@ -402,11 +415,10 @@ impl SoftConfig {
             let limit = format!("must be a multiple of {UNIT} bytes");
             return Err(SoftConfigError::value("cmb", self.controller_memory, limit));
         }
-        self.validate_pins()?;
-        self.validate_client()?;
-        self.faults.validate()?;
-        self.profile.as_ref().map_or(Ok(()), Profile::validate)?;
-        crate::power::check(&self.power_states)?;
+        Ok(())
+    }
+
+    fn validate_times(&self) -> Result<(), SoftConfigError> {
         if self.faults.has_retry_delay() && self.retry_delays == [0; 3] {
             let limit =
                 "must be given where a fault has a retry delay (crd), for example crdt=100ms+500ms+2s";
@@ -417,9 +429,7 @@ impl SoftConfig {
             let limit = format!("must be whole microseconds, at most {longest:?}");
             return Err(SoftConfigError::value("rtd3e", format!("{:?}", self.shutdown_time), limit));
         }
-        text("serial", &self.serial, 20)?;
-        text("model", &self.model, 40)?;
-        text("firmware", &self.firmware, 8)
+        Ok(())
     }
 
     fn validate_client(&self) -> Result<(), SoftConfigError> {

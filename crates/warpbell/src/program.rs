@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use warpbell_gpu::Gpu;
 use warpbell_kernels::image::Format;
 use warpbell_kernels::toolchain::{CudaImage, Variant};
 
@@ -77,18 +78,13 @@ pub struct Program {
 }
 
 impl Program {
-    /// Compiled, and on the CPU target loaded: its initialisers run.
-    pub(crate) fn of(target: &OpenTarget, source: &Variant) -> Result<Program, Error> {
-        match target.gpu() {
-            None => Program::on_cpu(source.load()?),
-            Some(gpu) => {
-                let (major, minor) = gpu.info().capability;
-                let arch = major * 10 + minor;
-                let image = if gpu.info().is_ptx { source.ptx(arch) } else { source.cuda(arch) };
-                let image = image.map_err(warpbell_kernels::Error::from)?;
-                Program::on_gpu(target, &image)
-            }
-        }
+    /// Compiled for a GPU.
+    pub(crate) fn for_gpu(target: &OpenTarget, gpu: &Gpu, source: &Variant) -> Result<Program, Error> {
+        let (major, minor) = gpu.info().capability;
+        let arch = major * 10 + minor;
+        let image = if gpu.info().is_ptx { source.ptx(arch) } else { source.cuda(arch) };
+        let image = image.map_err(warpbell_kernels::Error::from)?;
+        Program::on_gpu(target, &image)
     }
 
     /// Kernels for a GPU that were compiled before.

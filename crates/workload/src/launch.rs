@@ -200,7 +200,7 @@ impl Launched {
         cpus: &[usize],
         control: &Control,
     ) -> Result<Launched, RunError> {
-        let threads = Threads { workers, pin: cpus.to_vec(), ..Threads::default() };
+        let threads = Threads::new().workers(workers).pin(cpus.to_vec());
         let running = launch.threads(threads).start()?;
         running.wait(|running| {
             if control.stopped() {

@@ -56,12 +56,52 @@ pub struct CostTable {
 
 /// A table that cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[error("table of costs, line {line}: {reason}; scripts/regenerate-costs writes it anew")]
+#[error("table of costs, line {line}: {wrong}; scripts/regenerate-costs writes it anew")]
 pub struct TableError {
     /// From 1.
     pub line: usize,
     /// What is wrong.
-    pub reason: String,
+    pub wrong: LineError,
+}
+
+/// What is wrong with a line of a table.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LineError {
+    /// Other columns than this build's.
+    #[error("columns '{found}', expected '{expected}'")]
+    Columns {
+        /// Those of the table.
+        found: String,
+        /// Those of this build.
+        expected: String,
+    },
+    /// Too few words.
+    #[error("'{line}' is no row")]
+    NoRow {
+        /// The line.
+        line: String,
+    },
+    /// Too few figures, or too many.
+    #[error("{found} figures, expected {expected}")]
+    Figures {
+        /// Those of the row.
+        found: usize,
+        /// Those of this build.
+        expected: usize,
+    },
+    /// A figure that is none.
+    #[error("'{word}' is no number")]
+    Number {
+        /// What is in its place.
+        word: String,
+    },
+    /// An architecture that is none.
+    #[error("'{word}' is no architecture")]
+    Architecture {
+        /// What is in its place.
+        word: String,
+    },
 }
 
 impl CostTable {
@@ -94,7 +134,7 @@ impl CostTable {
     pub fn parse(text: &str) -> Result<CostTable, TableError> {
         let mut table = CostTable { compiler: String::new(), source_hash: String::new(), rows: Vec::new() };
         for (index, line) in text.lines().enumerate() {
-            let failed = |reason: String| TableError { line: index + 1, reason };
+            let failed = |wrong: LineError| TableError { line: index + 1, wrong };
             match line.split_once(' ') {
                 None | Some(("#", _)) => {}
                 Some(("compiler", name)) => name.clone_into(&mut table.compiler),
@@ -111,27 +151,27 @@ fn columns() -> String {
     FIGURES.into_iter().map(Figure::name).collect::<Vec<_>>().join(" ")
 }
 
-fn check_columns(line: &str) -> Result<(), String> {
+fn check_columns(line: &str) -> Result<(), LineError> {
     let expected = columns();
-    let found = line.strip_prefix("call mode sm ").unwrap_or(line);
-    if found == expected { Ok(()) } else { Err(format!("columns '{found}', expected '{expected}'")) }
+    let found = line.strip_prefix("call mode sm ").unwrap_or(line).to_owned();
+    if found == expected { Ok(()) } else { Err(LineError::Columns { found, expected }) }
 }
 
-fn row(line: &str) -> Result<Row, String> {
+fn row(line: &str) -> Result<Row, LineError> {
     let words: Vec<&str> = line.split(' ').collect();
     let [layer, call, mode, arch, figures @ ..] = words.as_slice() else {
-        return Err(format!("'{line}' is no row"));
+        return Err(LineError::NoRow { line: line.to_owned() });
     };
     let expected = FIGURES.len();
     if figures.len() != expected {
-        return Err(format!("{} figures, expected {expected}", figures.len()));
+        return Err(LineError::Figures { found: figures.len(), expected });
     }
-    let number = |word: &str| word.parse::<i64>().map_err(|_| format!("'{word}' is no number"));
+    let number = |word: &str| word.parse::<i64>().map_err(|_| LineError::Number { word: word.to_owned() });
     let mut whole = Figures::default();
     for (figure, word) in FIGURES.into_iter().zip(figures) {
         whole[figure] = number(word)?;
     }
-    let arch = arch.parse().map_err(|_| format!("'{arch}' is no architecture"))?;
+    let arch = arch.parse().map_err(|_| LineError::Architecture { word: (*arch).to_owned() })?;
     let probe = Probe { layer: (*layer).to_owned(), call: (*call).to_owned(), mode: (*mode).to_owned() };
     Ok(Row { probe, arch, whole })
 }

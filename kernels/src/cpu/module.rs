@@ -10,6 +10,7 @@ use super::ffi::{self, RawKernel, RawModule};
 use super::switches::Switches;
 use crate::Error;
 use crate::abi;
+use crate::toolchain::Variant;
 
 /// Kernels compiled for the CPU target. Cheap to clone.
 #[derive(Clone)]
@@ -54,6 +55,19 @@ unsafe impl Send for Inner {}
 // SAFETY: as above; nothing in it changes.
 unsafe impl Sync for Inner {}
 
+impl Variant {
+    /// Compiles for the CPU target, if there is no result yet, and loads the module.
+    ///
+    /// # Safety
+    /// The source is trusted as this program's own is, and so is a result that the cache has already: initialisers run now,
+    /// and kernels in launches.
+    pub unsafe fn load(&self) -> Result<Module, Error> {
+        let object = self.compile()?;
+        // SAFETY: the contract of this function; the object was compiled from the source.
+        unsafe { Module::load_as(&self.name(), &object, self.switches()) }
+    }
+}
+
 impl Module {
     /// The kernels that are compiled into this program.
     pub fn builtin() -> Result<Module, Error> {
@@ -65,17 +79,20 @@ impl Module {
         Ok(BUILTIN.get_or_init(|| module).clone())
     }
 
-    /// The kernels of a shared object that [`Variant`](crate::toolchain::Variant) compiled.
+    /// The kernels of a shared object that [`Variant`] compiled.
     ///
     /// # Safety
     /// Its code is trusted as this program's own is: its initialisers run now, and its kernels in launches.
     pub unsafe fn load(path: &Path) -> Result<Module, Error> {
-        Module::load_as(&path.display().to_string(), path, &[])
+        // SAFETY: the contract of this function.
+        unsafe { Module::load_as(&path.display().to_string(), path, &[]) }
     }
 
-    /// The same, under a name for messages, and without these rules of `mutation.cuh`. Who calls it vouches for the object:
-    /// the toolchain, for what it compiled.
-    pub(crate) fn load_as(name: &str, path: &Path, rules: &[String]) -> Result<Module, Error> {
+    /// The same, under a name for messages, and without these rules of `mutation.cuh`.
+    ///
+    /// # Safety
+    /// As for [`load`](Self::load).
+    unsafe fn load_as(name: &str, path: &Path, rules: &[String]) -> Result<Module, Error> {
         let failed = |source| Error::Load { path: path.to_owned(), source };
         // SAFETY: the object's initialisers run. They are those of C++ static data; the caller vouches for
         // the file as for a part of this program.

@@ -22,17 +22,19 @@ pub enum Idle {
     YieldAfter(u32),
 }
 
-/// How many threads, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Threads {
-    /// Threads; each runs its share of the blocks. At most one for each block is started.
-    pub workers: usize,
-    /// CPUs to pin them to, in turn; empty: wherever the system likes.
-    pub pin: Vec<usize>,
-    /// What they do when there is nothing to do.
-    pub idle: Idle,
-    /// Warp turns between checks of the outside world.
-    pub turns: u32,
+warpbell_base::options! {
+    /// How many threads, and where.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Threads {
+        /// Threads; each runs its share of the blocks. At most one for each block is started.
+        pub workers: usize,
+        /// CPUs to pin them to, in turn; empty: wherever the system likes.
+        pub pin: Vec<usize>,
+        /// What they do when there is nothing to do.
+        pub idle: Idle,
+        /// Warp turns between checks of the outside world.
+        pub turns: u32,
+    }
 }
 
 impl Default for Threads {

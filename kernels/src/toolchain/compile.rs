@@ -2,8 +2,9 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 
 use super::CompileError;
 use super::cache::{Cache, WorkFolder, create, failed};
@@ -28,7 +29,11 @@ impl Compiler {
         let level = if optimise && SANITIZER.is_empty() { "-O2" } else { "-O1" };
         if let Some((variable, value)) = chosen_cxx() {
             let path = PathBuf::from(value);
-            let named = |reason| CompileError::NamedCompiler { variable, value: path.clone(), reason };
+            let named = |error: VersionError| CompileError::NamedCompiler {
+                variable,
+                value: path.clone(),
+                reason: error.to_string(),
+            };
             let version = version(path.as_os_str()).map_err(named)?;
             return Ok(Compiler { path, version, level });
         }
@@ -147,12 +152,21 @@ impl Work {
     }
 }
 
-/// What a compiler says of itself, or why it does not.
-fn version(compiler: &OsStr) -> Result<String, String> {
+/// Why a compiler does not say what it is.
+#[derive(Debug, thiserror::Error)]
+enum VersionError {
+    #[error("cannot be run: {0}")]
+    Run(io::Error),
+    #[error("--version fails ({0})")]
+    Failed(ExitStatus),
+}
+
+/// What a compiler says of itself.
+fn version(compiler: &OsStr) -> Result<String, VersionError> {
     let output = Command::new(compiler).arg("--version").output();
-    let output = output.map_err(|error| format!("cannot be run: {error}"))?;
+    let output = output.map_err(VersionError::Run)?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    Err(format!("--version fails ({})", output.status))
+    Err(VersionError::Failed(output.status))
 }

@@ -71,7 +71,7 @@ impl Nvrtc {
     }
 
     fn load() -> Result<Nvrtc, CompileError> {
-        let library = find::library().map_err(|tried| CompileError::NoNvrtc { tried })?;
+        let library = find::library().map_err(|error| CompileError::NoNvrtc { tried: error.to_string() })?;
         let version = library.version()?;
         let mut architectures = library.architectures()?;
         architectures.sort_unstable();

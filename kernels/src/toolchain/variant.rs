@@ -8,11 +8,10 @@ use super::cache::{Cache, failed};
 use super::compile::{Compiler, MODULE, Work};
 use super::nvrtc::{self, Nvrtc};
 use super::{CompileError, CudaImage};
-use crate::cpu::Module;
 use crate::fnv::Fnv;
 use crate::image::Format;
 use crate::includes::closure;
-use crate::{EXECUTOR, Error, HEADERS, SOURCES};
+use crate::{EXECUTOR, HEADERS, SOURCES};
 
 /// The header that has the rules.
 const MUTATIONS: &str = "warpbell/mutation.cuh";
@@ -99,11 +98,6 @@ impl Variant {
         Variant { optimise: false, ..self }
     }
 
-    /// Compiles for the CPU target, if there is no result yet, and loads the module.
-    pub fn load(&self) -> Result<Module, Error> {
-        Module::load_as(&self.name(), &self.compile()?, &self.switches)
-    }
-
     /// Compiles for the CPU target, if there is no result yet; returns the shared object. An error where a rule is
     /// switched off, which `load` alone can do.
     pub fn build(&self) -> Result<PathBuf, CompileError> {
@@ -111,7 +105,12 @@ impl Variant {
         self.compile()
     }
 
-    fn compile(&self) -> Result<PathBuf, CompileError> {
+    /// Rules that are switched off in the module once it is loaded.
+    pub(crate) fn switches(&self) -> &[String] {
+        &self.switches
+    }
+
+    pub(crate) fn compile(&self) -> Result<PathBuf, CompileError> {
         self.check()?;
         let compiler = Compiler::find(self.optimise)?;
         let files = self.files()?;
@@ -212,7 +211,7 @@ impl Variant {
     }
 
     /// For messages.
-    fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let base = match &self.kernels {
             Kernels::Ours => "the device source",
             Kernels::Only(name) | Kernels::Text { name, .. } => name,

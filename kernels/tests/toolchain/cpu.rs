@@ -21,6 +21,12 @@ fn load(path: &Path) -> Result<Module, Error> {
     unsafe { Module::load(path) }
 }
 
+/// Compiled and loaded.
+pub fn loaded(variant: &Variant) -> Result<Module, Error> {
+    // SAFETY: the test's own source.
+    unsafe { variant.load() }
+}
+
 #[test]
 fn a_kernel_of_ones_own_is_compiled_once() {
     let cache = tempfile::tempdir().unwrap();
@@ -32,7 +38,7 @@ fn a_kernel_of_ones_own_is_compiled_once() {
     assert_eq!(fs::metadata(&first).unwrap().modified().unwrap(), made);
     println!("cached in {:?}", begin.elapsed());
     assert_eq!(fs::read_dir(cache.path()).unwrap().count(), 2, "the module, the executor, and nothing else");
-    let module = variant.load().unwrap();
+    let module = loaded(&variant).unwrap();
     assert_eq!(module.kernels().iter().map(|kernel| kernel.name()).collect::<Vec<_>>(), ["mine"]);
     assert_eq!(module.kernel("mine").unwrap().args_size(), 8);
 }
@@ -49,7 +55,7 @@ fn a_damaged_result_is_compiled_again() {
         fs::write(entry.path(), bytes).unwrap();
     }
     assert_eq!(variant.build().unwrap(), module);
-    assert_eq!(variant.load().unwrap().kernels().len(), 1);
+    assert_eq!(loaded(&variant).unwrap().kernels().len(), 1);
 }
 
 #[test]
@@ -62,10 +68,10 @@ fn headers_of_the_users_belong_to_what_is_compiled() {
         variant.header("mine/size.cuh", "#include \"more.cuh\"\n").header("mine/more.cuh", size)
     };
     for (header, bytes) in [("#define SIZE 2\n", 16), ("#define SIZE 3\n", 24)] {
-        let module = variant(header).load().unwrap();
+        let module = loaded(&variant(header)).unwrap();
         assert_eq!(module.kernel("mine").unwrap().args_size(), bytes);
     }
-    let error = variant("int wrong = ;\n").load().unwrap_err().to_string();
+    let error = loaded(&variant("int wrong = ;\n")).unwrap_err().to_string();
     assert!(error.contains("mine/more.cuh:1:"), "{error}");
 }
 
@@ -91,7 +97,7 @@ fn a_kernel_that_is_defined_twice_or_with_other_headers_is_refused() {
     let cache = tempfile::tempdir().unwrap();
     let load = |more: &str| {
         let variant = Variant::text("mine.cu", &format!("{ONE_KERNEL}{more}")).cache(cache.path()).quick();
-        variant.load().unwrap_err().to_string()
+        loaded(&variant).unwrap_err().to_string()
     };
     let twice = "static wb_simt_listed again(\"mine\", mine_untyped, sizeof(none), WARPBELL_ABI_VERSION);";
     assert_eq!(load(twice), "kernel 'mine': module mine.cu has two of that name; rename one");
@@ -106,7 +112,7 @@ fn definitions_make_another_module() {
     let cache = tempfile::tempdir().unwrap();
     let variant = Variant::text("mine.cu", ONE_KERNEL).cache(cache.path()).quick();
     assert_ne!(variant.clone().define("MINE").build().unwrap(), variant.build().unwrap());
-    let error = variant.clone().mutate("NONE").load().unwrap_err().to_string();
+    let error = loaded(&variant.clone().mutate("NONE")).unwrap_err().to_string();
     assert_eq!(
         error,
         "rule NONE: module mine.cu -DWARPBELL_SWITCHES without NONE: the module has no such rule"
@@ -118,13 +124,13 @@ fn definitions_make_another_module() {
 #[test]
 fn our_own_kernels_with_a_rule_switched_off_have_the_same_interface() {
     let cache = tempfile::tempdir().unwrap();
-    let mutant = Variant::ours().mutate("NO_TURN").quick().cache(cache.path()).load().unwrap();
+    let mutant = loaded(&Variant::ours().mutate("NO_TURN").quick().cache(cache.path())).unwrap();
     let builtin = Module::builtin().unwrap();
     let kernels = |module: &Module| module.kernels().iter().map(describe).collect::<Vec<_>>();
     assert_eq!(kernels(&mutant), kernels(&builtin));
     // One file alone is enough for most tests, and compiled sooner; the executor is compiled already.
     let one =
-        Variant::ours().only("queue_test").mutate("NO_TURN").quick().cache(cache.path()).load().unwrap();
+        loaded(&Variant::ours().only("queue_test").mutate("NO_TURN").quick().cache(cache.path())).unwrap();
     assert_eq!(kernels(&one), [describe(builtin.kernel("queue_test").unwrap())]);
     let none = Variant::ours().only("quue_test").cache(cache.path()).build().unwrap_err().to_string();
     assert!(none.starts_with("kernel file 'quue_test': there are ring, bench, "), "{none}");
@@ -134,13 +140,13 @@ fn our_own_kernels_with_a_rule_switched_off_have_the_same_interface() {
 fn one_module_serves_for_all_rules_one_at_a_time() {
     let cache = tempfile::tempdir().unwrap();
     let without = |rule: &str| Variant::text("mine.cu", ONE_KERNEL).mutate(rule).cache(cache.path()).quick();
-    drop(without("NO_LOCK").load().unwrap());
-    let first = without("NO_TURN").load().unwrap();
+    drop(loaded(&without("NO_LOCK")).unwrap());
+    let first = loaded(&without("NO_TURN")).unwrap();
     assert_eq!(modules(cache.path()), 1);
-    let twice = without("NO_TURN").load().unwrap_err().to_string();
+    let twice = loaded(&without("NO_TURN")).unwrap_err().to_string();
     assert!(twice.ends_with("another module of this process is without it"), "{twice}");
     drop(first);
-    without("NO_TURN").load().unwrap();
+    loaded(&without("NO_TURN")).unwrap();
     // What others are made from at compile time is a module of its own.
     without("CACHE_PINS_CUT").build().unwrap();
     assert_eq!(modules(cache.path()), 2);
@@ -230,7 +236,7 @@ fn a_module_of_another_abi_is_refused_with_both_numbers() {
 fn a_kernel_of_another_version_of_the_device_interface_is_refused_with_both_numbers() {
     let other = "#undef WARPBELL_ABI_VERSION\n#define WARPBELL_ABI_VERSION 99u\nstruct none";
     let text = ONE_KERNEL.replace("struct none", other);
-    let error = Variant::text("older.cu", &text).quick().load().unwrap_err();
+    let error = loaded(&Variant::text("older.cu", &text).quick()).unwrap_err();
     assert!(matches!(error, Error::KernelVersion { found: 99, .. }), "{error}");
     let said = error.to_string();
     assert!(said.contains("mine") && said.contains("99"), "{said}");
@@ -249,7 +255,7 @@ fn a_new_field_of_the_bench_refuses_no_program_of_a_user() {
     let text = format!(
         "{ONE_KERNEL}#include \"later.h\"\nWARPBELL_KERNEL(digest, warpbell_digest_args) {{ (void)args.newer; }}\n"
     );
-    let module = Variant::text("mine.cu", &text).header("later.h", &later).quick().load().unwrap();
+    let module = loaded(&Variant::text("mine.cu", &text).header("later.h", &later).quick()).unwrap();
     // SAFETY: the kernels touch their arguments alone.
     let launch = |kernel: &str, args: &[u8]| unsafe { Launch::with_bytes(&module, kernel, args) };
     let users = launch("mine", &[0; 8]).unwrap();

@@ -3,6 +3,7 @@
 use warpbell_kernels::toolchain;
 
 use crate::common;
+use crate::cpu::loaded;
 use crate::nvrtc::compile;
 
 /// The file of the example: what a newcomer copies first.
@@ -37,7 +38,7 @@ fn it_compiles_by_nvcc_for_old_and_new_gpus() {
 fn it_is_the_same_kernel_by_nvrtc_and_on_the_cpu_target() {
     let cache = tempfile::tempdir().unwrap();
     let variant = toolchain::Variant::text("first_kernel.cu", FIRST_KERNEL).cache(cache.path()).quick();
-    let module = variant.load().unwrap();
+    let module = loaded(&variant).unwrap();
     let Some(image) = compile("the first kernel by NVRTC", &variant, 90) else { return };
     let image = image.unwrap();
     let on_gpu: Vec<_> =

@@ -8,6 +8,8 @@ use warpbell_kernels::cpu::Module;
 use warpbell_kernels::toolchain::Variant;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+use crate::launches::TestVariant;
+
 /// Most blocks of one command.
 pub const MOST_BLOCKS: usize = 4;
 
@@ -157,16 +159,16 @@ pub fn module() -> anyhow::Result<Module> {
     if let Some(module) = MODULE.get() {
         return Ok(module.clone());
     }
-    let module = source()?.load()?;
+    let module = source()?.loaded()?;
     Ok(MODULE.get_or_init(|| module).clone())
 }
 
 /// The kernel over the device library as it is, built as [`mutant`] builds.
 pub fn plain() -> anyhow::Result<Module> {
-    Ok(source()?.quick().load()?)
+    Ok(source()?.quick().loaded()?)
 }
 
 /// The kernel over the device library with one of its rules off.
 pub fn mutant(switch: &str) -> anyhow::Result<Module> {
-    Ok(source()?.quick().mutate(switch).load()?)
+    Ok(source()?.quick().mutate(switch).loaded()?)
 }

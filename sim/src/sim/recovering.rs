@@ -119,7 +119,7 @@ impl Run<'_> {
         self.ssd.recovery().look();
         let (took, limit) = (self.world.now() - begin, self.plan.poll_limit());
         if took > limit {
-            let text = format!("a look of the recovery took {took:?}, and may take {limit:?}");
+            let text = format!("a poll of the recovery took {took:?}, and may take {limit:?}");
             self.facts.findings.push(Finding::Stuck(text));
         }
         self.note_resets();

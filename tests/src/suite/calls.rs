@@ -201,7 +201,7 @@ impl Setting<'_> {
             ..CheckArgs::new()
         };
         let before = self.written();
-        let threads = Threads { workers: 2, idle: Idle::YieldAfter(8), ..Threads::default() };
+        let threads = Threads::new().workers(2).idle(Idle::YieldAfter(8));
         let launch = queues.launch_bytes(&target.module()?, self.calls.kernel(), &args)?;
         let launch = launch.grid(WARPS / WARPS_OF_BLOCK).block(32 * WARPS_OF_BLOCK).threads(threads);
         let launch = launch

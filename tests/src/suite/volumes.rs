@@ -122,7 +122,7 @@ impl Made {
             writes: u32::from(writes),
             ..VolumeCheckArgs::new()
         };
-        let threads = Threads { workers: 2, idle: Idle::YieldAfter(8), ..Threads::default() };
+        let threads = Threads::new().workers(2).idle(Idle::YieldAfter(8));
         let launch = self.volume.launch_bytes(&target.module()?, "volume_check", &args)?;
         let launch = launch.grid(WARPS).threads(threads).keep(results.clone());
         launch.stop_flag(&stop, 0)?.limit(LIMIT).start()?.join()?;

@@ -10,7 +10,7 @@ use warpbell_hw::{Device, Lba, Nsid};
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Counters, Module};
 use warpbell_kernels::toolchain::Variant;
-use warpbell_sim::several::Several;
+use warpbell_sim::{TestVariant, several::Several};
 use warpbell_softctl::{FaultPlan, NamespaceConfig, SoftConfig};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -77,7 +77,7 @@ pub fn source() -> Variant {
     Variant::file(&source).expect("the kernel").quick()
 }
 
-pub static MODULE: LazyLock<Module> = LazyLock::new(|| source().load().expect("compiles"));
+pub static MODULE: LazyLock<Module> = LazyLock::new(|| source().loaded().expect("compiles"));
 
 #[derive(Clone, Debug)]
 pub struct Setting {

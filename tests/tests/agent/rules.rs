@@ -6,7 +6,7 @@ use std::time::Duration;
 use warpbell::Sharing;
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::Module;
-use warpbell_sim::seeds;
+use warpbell_sim::{TestVariant, seeds};
 use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector};
 use warpbell_tests::each_apart;
 
@@ -56,7 +56,7 @@ fn each_rule_holds() {
 fn each_rule_is_missed_when_it_is_off() {
     each_apart("rules::each_rule_is_missed_when_it_is_off", RULES.map(|(switch, ..)| switch), |rule| {
         let (switch, check, says) = RULES.into_iter().find(|(switch, ..)| *switch == rule).expect("a rule");
-        let noticed = check(&source().mutate(switch).load().expect("compiles")).err().unwrap_or_default();
+        let noticed = check(&source().mutate(switch).loaded().expect("compiles")).err().unwrap_or_default();
         println!("{switch}: {noticed}");
         assert!(noticed.contains(says) && !noticed.is_empty(), "{switch} is not noticed: {noticed:?}");
     });
@@ -67,7 +67,7 @@ fn each_fence_of_boxes_in_shared_memory_is_missed_when_it_is_off() {
     let name = "rules::each_fence_of_boxes_in_shared_memory_is_missed_when_it_is_off";
     each_apart(name, RULES_IN_BLOCK.map(|(switch, _)| switch), |rule| {
         let (switch, says) = RULES_IN_BLOCK.into_iter().find(|(switch, _)| *switch == rule).expect("a rule");
-        let module = source().mutate(switch).load().expect("compiles");
+        let module = source().mutate(switch).loaded().expect("compiles");
         let noticed = blocks_go_by_shared_memory(&module).err().unwrap_or_default();
         println!("{switch}: {noticed}");
         assert!(noticed.contains(says), "{switch} is not noticed: {noticed:?}");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use warpbell::Sharing;
 use warpbell_kernels::abi;
 use warpbell_kernels::toolchain::Variant;
-use warpbell_sim::{on_cpu, seeds};
+use warpbell_sim::{TestVariant, on_cpu, seeds};
 use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector};
 use warpbell_tests::documented;
 use zerocopy::{Immutable, IntoBytes};
@@ -229,7 +229,7 @@ struct ExampleArgs {
 #[test]
 fn the_example_of_the_documentation_runs() {
     let example = documented("agent_example");
-    let module = Variant::text("agent_example", &example).quick().load().expect("compiles");
+    let module = Variant::text("agent_example", &example).quick().loaded().expect("compiles");
     for agents in [1, 2] {
         let setting = Setting::new(Sharing::Exclusive, agents, 3);
         let fixture = Fixture::new(&setting);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use warpbell::{Module, Sharing};
 use warpbell_nvme::NvmOpcode;
-use warpbell_sim::seeds;
+use warpbell_sim::{TestVariant, seeds};
 use warpbell_softctl::{FaultAction, Selector};
 use warpbell_tests::cached::{Shape, source};
 use warpbell_tests::{Disk, each_apart};
@@ -68,7 +68,7 @@ fn each_rule_is_missed_when_it_is_off() {
     each_apart("rules::each_rule_is_missed_when_it_is_off", RULES.map(|rule| rule.0), |switch| {
         let (_, check, says) = RULES.iter().find(|rule| rule.0 == switch).expect("a rule");
         let broken =
-            source().quick().define("CACHE_TEST_SHARED_ONLY").mutate(switch).load().expect("compiles");
+            source().quick().define("CACHE_TEST_SHARED_ONLY").mutate(switch).loaded().expect("compiles");
         let noticed = check(&Module::from(broken)).err().unwrap_or_default();
         println!("{switch}: {noticed:.200}");
         assert!(noticed.contains(says), "{switch} is not noticed: {noticed:?}");

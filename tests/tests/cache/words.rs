@@ -5,12 +5,12 @@ use std::sync::LazyLock;
 use warpbell::{Module, Sharing, VolumeLayout};
 use warpbell_hw::Lba;
 use warpbell_nvme::{NvmOpcode, Status, status::StatusCodeType};
-use warpbell_sim::on_cpu;
+use warpbell_sim::{TestVariant, on_cpu};
 use warpbell_softctl::{FaultAction, Selector};
 use warpbell_tests::Disk;
 use warpbell_tests::cached::{CHUNK, Cached, Contents, Kind, Shape, judge, source};
 
-pub static MODULE: LazyLock<Module> = LazyLock::new(|| Module::from(source().load().expect("compiles")));
+pub static MODULE: LazyLock<Module> = LazyLock::new(|| Module::from(source().loaded().expect("compiles")));
 
 pub const MODES: [Sharing; 2] = [Sharing::Exclusive, Sharing::Shared];
 const LAYOUTS: [Option<VolumeLayout>; 4] =

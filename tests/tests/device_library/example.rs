@@ -2,6 +2,7 @@
 
 use warpbell::{Module, Sharing};
 use warpbell_kernels::toolchain::Variant;
+use warpbell_sim::TestVariant;
 use warpbell_tests::{Framed, framed};
 
 pub const LANES: usize = 32;
@@ -17,7 +18,7 @@ impl Examples {
     /// Those of this frame, compiled: see [`framed`].
     pub fn compile(frame: &str, marks: &[&str], before: &str, changes: &[(&str, &str)]) -> Examples {
         let Framed { source, kernels } = framed(frame, marks, before, &MODES.map(|mode| mode.0), changes);
-        let compiled = Variant::text("device-library.cu", &source).quick().load();
+        let compiled = Variant::text("device-library.cu", &source).quick().loaded();
         let module = compiled.unwrap_or_else(|error| panic!("{error}")).into();
         Examples { module, examples: kernels }
     }

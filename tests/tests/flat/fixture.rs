@@ -15,7 +15,7 @@ use warpbell_kernels::abi;
 use warpbell_kernels::cpu::Module;
 use warpbell_kernels::toolchain::Variant;
 use warpbell_sim::simulation::Simulation;
-use warpbell_sim::{Case, TestLaunch, cpu_launch_bytes, peek};
+use warpbell_sim::{Case, TestLaunch, TestVariant, cpu_launch_bytes, peek};
 use warpbell_softctl::FaultPlan;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -281,7 +281,7 @@ pub fn source() -> Variant {
     headers.into_iter().fold(source, |source, (name, text)| source.header(name, text))
 }
 
-pub static MODULE: LazyLock<Module> = LazyLock::new(|| source().load().expect("compiles"));
+pub static MODULE: LazyLock<Module> = LazyLock::new(|| source().loaded().expect("compiles"));
 
 fn read_notes(memory: &KernelMemory) -> Vec<Note> {
     let mut notes = vec![Note::NONE; LANES];
@@ -411,7 +411,7 @@ pub fn alias_answers() -> [u32; 6] {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/flat_alias.cu");
     let source = Variant::file(&path).expect("the kernel");
     let source = source.header("flat_calls.cuh", include_str!("../../kernels/flat_calls.cuh"));
-    let notes = on_threads(&source.load().expect("compiles"), "flat_alias_test", (1, 1));
+    let notes = on_threads(&source.loaded().expect("compiles"), "flat_alias_test", (1, 1));
     let mut note = Note::NONE;
     notes.read(0, note.as_mut_bytes()).expect("memory");
     note.statuses[..6].try_into().expect("six of them")

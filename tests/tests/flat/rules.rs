@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use warpbell::Sharing;
 use warpbell_kernels::abi;
+use warpbell_sim::TestVariant;
 use warpbell_tests::each_apart;
 
 use crate::fixture::{Scene, alias_answers, library, play, play_by, settings, source, statuses_alike};
@@ -146,7 +147,7 @@ fn a_pin_that_is_left_is_seen() {
 #[test]
 fn what_is_kept_is_seen() {
     each_apart("rules::what_is_kept_is_seen", ["HAZARD_KEPT"], |rule| {
-        let module = source().mutate(rule).load().expect("compiles");
+        let module = source().mutate(rule).loaded().expect("compiles");
         for scene in [Scene::Misuse, Scene::Pages, Scene::Lost] {
             let setting = settings(scene).next().expect("a setting");
             let kept = play_by(&module, &setting, true).kept;

@@ -7,12 +7,14 @@ use warpbell::test_hooks::TestSsd;
 use warpbell::{Attachment, DeviceName, Module, OpenOptions, Sharing, Ssd, VolumeLayout};
 use warpbell_kernels::cpu::{Idle, Threads};
 use warpbell_nvme::NvmOpcode;
+use warpbell_sim::TestVariant;
 use warpbell_sim::threaded::{sanitizer, sized};
 use warpbell_softctl::SoftDevice;
 use warpbell_tests::Disk;
 use warpbell_tests::cached::{Cached, Contents, FLUSHES, Launched, Note, Pages, Shape, judge, source};
 
-static MODULE: LazyLock<Module> = LazyLock::new(|| Module::from(source().quick().load().expect("compiles")));
+static MODULE: LazyLock<Module> =
+    LazyLock::new(|| Module::from(source().quick().loaded().expect("compiles")));
 const MODES: [Sharing; 2] = [Sharing::Exclusive, Sharing::Shared];
 /// Longer than any run takes, under any sanitizer.
 const LIMIT: Duration = Duration::from_secs(100);
@@ -38,7 +40,7 @@ fn softs(ssds: &[Ssd]) -> Vec<&SoftDevice> {
 }
 
 fn run(launched: Launched) -> Vec<Note> {
-    let threads = Threads { workers: 2, idle: Idle::YieldAfter(8), ..Threads::default() };
+    let threads = Threads::new().workers(2).idle(Idle::YieldAfter(8));
     let launch = launched.launch.clone().threads(threads);
     launch.start().expect("starts").join().expect("ends");
     launched.notes()

@@ -13,7 +13,7 @@ use warpbell_kernels::toolchain::Variant;
 use warpbell_kernels::{abi, cpu};
 use warpbell_nvme::NvmOpcode;
 use warpbell_sim::several::Several;
-use warpbell_sim::{TestLaunch, on_cpu};
+use warpbell_sim::{TestLaunch, TestVariant, on_cpu};
 use warpbell_softctl::{FaultPlan, NamespaceConfig, Profile, SoftConfig, SoftDevice};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -54,7 +54,7 @@ pub struct Note {
 
 static MODULE: LazyLock<cpu::Module> = LazyLock::new(|| {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/prefetch.cu");
-    Variant::file(&source).expect("the kernel").quick().load().expect("compiles")
+    Variant::file(&source).expect("the kernel").quick().loaded().expect("compiles")
 });
 
 /// What the warps do.

@@ -11,7 +11,7 @@ use warpbell_kernels::cpu::{Launch, Module};
 use warpbell_kernels::toolchain::Variant;
 use warpbell_sim::cpu_launch;
 use warpbell_sim::simulation::{Moment, Outcome, Simulation};
-use warpbell_sim::{Case, Schedule};
+use warpbell_sim::{Case, Schedule, TestVariant};
 use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector};
 use zerocopy::IntoBytes;
 
@@ -37,7 +37,7 @@ pub fn source() -> Variant {
 }
 
 pub fn module() -> Module {
-    source().load().expect("compiles")
+    source().loaded().expect("compiles")
 }
 
 /// References and pages of queues that stand in for one another.

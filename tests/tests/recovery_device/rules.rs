@@ -5,7 +5,7 @@ use std::time::Duration;
 use warpbell::Sharing;
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::Module;
-use warpbell_sim::seeds;
+use warpbell_sim::{TestVariant, seeds};
 use warpbell_softctl::FaultPlan;
 
 use crate::harness::*;
@@ -35,7 +35,7 @@ fn each_rule_holds_and_is_missed_when_it_is_off() {
     let built = module();
     for (switch, check) in RULES {
         assert_eq!(check(&built), Ok(()), "as built, {switch}");
-        let broken = source().mutate(switch).load().expect("compiles");
+        let broken = source().mutate(switch).loaded().expect("compiles");
         assert!(check(&broken).is_err(), "nobody notices {switch}");
     }
 }

@@ -13,7 +13,7 @@ use zerocopy::{Immutable, IntoBytes};
 
 use crate::fixture::*;
 use warpbell_hw::{Lba, Nsid};
-use warpbell_sim::{TestLaunch, on_cpu};
+use warpbell_sim::{TestLaunch, TestVariant, on_cpu};
 
 /// Generic, Internal Error, Do Not Retry.
 pub const BROKEN: Status = Status::new(StatusCodeType::GENERIC, 0x06).with_dnr(true);
@@ -257,7 +257,7 @@ struct ExampleArgs {
 
 /// Each thread asks for its own requests, of `most` blocks, whose first words are squares of their numbers.
 fn run_example(kernel: &str, warps: u32, submitters: u32, requests: u64, most: u64) {
-    let module = Variant::text(kernel, &documented(kernel)).quick().load().expect("compiles");
+    let module = Variant::text(kernel, &documented(kernel)).quick().loaded().expect("compiles");
     let fixture = Setting { submitters, ..Setting::new(Sharing::Shared, 3, warps) };
     let several = fixture.open(1).expect("an SSD");
     for request in 0..requests {

@@ -9,8 +9,8 @@ use warpbell_hw::Device;
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Counters, Module};
 use warpbell_kernels::toolchain::Variant;
-use warpbell_sim::cpu_launch_bytes;
 use warpbell_sim::several::Several;
+use warpbell_sim::{TestVariant, cpu_launch_bytes};
 use warpbell_softctl::{
     CompletionOrder, Fault, FaultAction, FaultPlan, NamespaceConfig, Selector, SoftConfig,
 };
@@ -60,7 +60,7 @@ pub fn source() -> Variant {
     Variant::file(&source).expect("the kernel").quick()
 }
 
-pub static MODULE: LazyLock<Module> = LazyLock::new(|| source().load().expect("compiles"));
+pub static MODULE: LazyLock<Module> = LazyLock::new(|| source().loaded().expect("compiles"));
 
 /// The seed of what blocks hold. No block has this number: its contents would be zero, as memory is that was
 /// never read into.

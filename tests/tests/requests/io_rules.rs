@@ -8,7 +8,7 @@ use warpbell_kernels::abi;
 use warpbell_kernels::cpu::Module;
 use warpbell_kernels::toolchain::Variant;
 use warpbell_nvme::NvmOpcode;
-use warpbell_sim::seeds;
+use warpbell_sim::{TestVariant, seeds};
 use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector};
 use warpbell_tests::each_apart;
 
@@ -85,7 +85,7 @@ fn source() -> Variant {
 
 #[test]
 fn each_rule_of_io_holds() {
-    let built = source().load().expect("compiles");
+    let built = source().loaded().expect("compiles");
     for (switch, check, _) in RULES {
         for (sharing, seed) in MODES.iter().flat_map(|mode| seeds(MOST_SEEDS).map(move |seed| (*mode, seed)))
         {
@@ -102,7 +102,7 @@ fn each_rule_of_io_is_missed_when_it_is_off() {
         |rule| {
             let (switch, check, says) =
                 RULES.into_iter().find(|(switch, ..)| *switch == rule).expect("a rule");
-            let broken = source().mutate(switch).load().expect("compiles");
+            let broken = source().mutate(switch).loaded().expect("compiles");
             let tried = |seed| Some((seed, check(&broken, Sharing::Exclusive, seed).err()?));
             let (seed, noticed) = seeds(MOST_SEEDS).find_map(tried).unwrap_or_default();
             println!("{switch}: seed {seed}: {noticed}");

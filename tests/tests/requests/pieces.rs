@@ -10,8 +10,8 @@ use warpbell_hw::{Device, Lba, Nsid};
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Counters, Module};
 use warpbell_kernels::toolchain::Variant;
-use warpbell_sim::cpu_launch_bytes;
 use warpbell_sim::several::Several;
+use warpbell_sim::{TestVariant, cpu_launch_bytes};
 use warpbell_softctl::{CompletionOrder, FaultAction, FaultPlan, Selector};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -47,7 +47,7 @@ pub fn source() -> Variant {
     Variant::file(&source).expect("the kernel").quick()
 }
 
-pub static PIECES: LazyLock<Module> = LazyLock::new(|| source().load().expect("compiles"));
+pub static PIECES: LazyLock<Module> = LazyLock::new(|| source().loaded().expect("compiles"));
 
 /// What is run, and on what.
 #[derive(Clone, Debug)]

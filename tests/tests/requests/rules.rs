@@ -4,7 +4,7 @@ use warpbell::Sharing;
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::Module;
 use warpbell_kernels::toolchain::Variant;
-use warpbell_sim::seeds;
+use warpbell_sim::{TestVariant, seeds};
 use warpbell_softctl::FaultAction;
 use warpbell_tests::each_apart;
 
@@ -85,7 +85,7 @@ fn each_rule_of_batches_is_missed_when_it_is_off() {
 
 fn expect_missed(source: Variant, rules: &[(&str, Check, &str)], rule: &str) {
     let (switch, check, says) = rules.iter().find(|(switch, ..)| *switch == rule).expect("a rule");
-    let noticed = check(&source.mutate(switch).load().expect("compiles")).err().unwrap_or_default();
+    let noticed = check(&source.mutate(switch).loaded().expect("compiles")).err().unwrap_or_default();
     println!("{switch}: {noticed}");
     assert!(noticed.contains(says), "{switch} is not noticed: {noticed:?}");
 }

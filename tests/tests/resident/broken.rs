@@ -4,6 +4,7 @@ use std::path::Path;
 
 use warpbell_kernels::cpu::Module;
 use warpbell_kernels::toolchain::Variant;
+use warpbell_sim::TestVariant;
 use warpbell_workload::{BenchOptions, Sharing};
 
 use crate::fixture::{Fixture, options, spec};
@@ -12,7 +13,7 @@ const COMMANDS: u64 = 400;
 
 fn without(rule: &str) -> Module {
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("modules");
-    Variant::ours().only("resident").quick().mutate(rule).cache(&cache).load().unwrap()
+    Variant::ours().only("resident").quick().mutate(rule).cache(&cache).loaded().unwrap()
 }
 
 /// Whether one of some seeds shows it: what was found first.

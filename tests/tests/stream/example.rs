@@ -10,7 +10,7 @@ use zerocopy::{Immutable, IntoBytes};
 use crate::fixture::*;
 use crate::orders::{REUSED, reused};
 use warpbell_hw::{Lba, Nsid};
-use warpbell_sim::{TestLaunch, on_cpu};
+use warpbell_sim::{TestLaunch, TestVariant, on_cpu};
 
 #[derive(IntoBytes, Immutable)]
 #[repr(C)]
@@ -31,7 +31,7 @@ fn example() -> &'static str {
 
 #[test]
 fn the_example_of_the_page_sums_what_the_ssd_has() {
-    let module = Variant::text("sum_tiles", example()).quick().load().expect("compiles");
+    let module = Variant::text("sum_tiles", example()).quick().loaded().expect("compiles");
     let setting = Setting { warps: WARPS, ..Setting::new(Sharing::Exclusive, 5, reused(3, 1)) };
     let namespaces = vec![NamespaceConfig::memory(BLOCKS * u64::from(BLOCK), BLOCK)];
     let config = SoftConfig::new().namespaces(namespaces);

@@ -10,8 +10,8 @@ use warpbell_kernels::abi;
 use warpbell_kernels::cpu::{Launch, Module};
 use warpbell_kernels::toolchain::Variant;
 use warpbell_nvme::NvmOpcode;
-use warpbell_sim::cpu_launch_bytes;
 use warpbell_sim::several::Several;
+use warpbell_sim::{TestVariant, cpu_launch_bytes};
 use warpbell_softctl::{CompletionOrder, FaultPlan, NamespaceConfig, SoftConfig};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -84,7 +84,7 @@ pub fn source() -> Variant {
     Variant::file(&source).expect("the kernel").quick()
 }
 
-pub static MODULE: LazyLock<Module> = LazyLock::new(|| source().load().expect("compiles"));
+pub static MODULE: LazyLock<Module> = LazyLock::new(|| source().loaded().expect("compiles"));
 
 /// Tiles of one row, used in this order.
 pub fn order(numbers: &[u64]) -> Vec<Tile> {

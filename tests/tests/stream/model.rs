@@ -9,7 +9,7 @@ use warpbell::Sharing;
 use warpbell_hw::{Device, Lba};
 use warpbell_kernels::cpu::{Launch, Module, State};
 use warpbell_plan::Settings;
-use warpbell_sim::several::Several;
+use warpbell_sim::{TestVariant, several::Several};
 use warpbell_softctl::{CompletionOrder, Profile, SoftConfig};
 
 use crate::fixture::*;
@@ -21,7 +21,7 @@ const TICK: Duration = Duration::from_nanos(5);
 const CASES: [(u64, u64); 3] = [(4, 6), (6, 4), (5, 5)];
 
 static TRACED: LazyLock<Module> =
-    LazyLock::new(|| source().define("WARPBELL_TRACE=1").load().expect("compiles"));
+    LazyLock::new(|| source().define("WARPBELL_TRACE=1").loaded().expect("compiles"));
 
 /// An SSD that loads one tile at a time, and each in the same time.
 fn one_at_a_time(load_us: u64) -> SoftConfig {

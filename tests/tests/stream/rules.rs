@@ -5,7 +5,7 @@ use std::time::Duration;
 use warpbell::Sharing;
 use warpbell_kernels::abi;
 use warpbell_kernels::cpu::Module;
-use warpbell_sim::seeds;
+use warpbell_sim::{TestVariant, seeds};
 use warpbell_softctl::FaultAction;
 use warpbell_tests::each_apart;
 
@@ -43,7 +43,7 @@ fn each_rule_holds() {
 fn each_rule_is_missed_when_it_is_off() {
     each_apart("rules::each_rule_is_missed_when_it_is_off", RULES.map(|(switch, ..)| switch), |rule| {
         let (switch, check, says) = RULES.into_iter().find(|(switch, ..)| *switch == rule).expect("a rule");
-        let broken = source().define("STREAM_RULES_ONLY").mutate(switch).load().expect("compiles");
+        let broken = source().define("STREAM_RULES_ONLY").mutate(switch).loaded().expect("compiles");
         let noticed = check(&broken).err().unwrap_or_default();
         println!("{switch}: {noticed:.200}");
         assert!(noticed.contains(says), "{switch} is not noticed: {noticed:?}");

@@ -10,7 +10,7 @@ use warpbell_kernels::abi;
 use warpbell_kernels::cpu;
 use warpbell_kernels::toolchain::Variant;
 use warpbell_sim::several::Several;
-use warpbell_sim::{TestLaunch, on_cpu};
+use warpbell_sim::{TestLaunch, TestVariant, on_cpu};
 pub use warpbell_tests::Disk;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -56,7 +56,7 @@ pub fn source() -> Variant {
     Variant::file(&source).expect("the kernel").quick()
 }
 
-pub static MODULE: LazyLock<cpu::Module> = LazyLock::new(|| source().load().expect("compiles"));
+pub static MODULE: LazyLock<cpu::Module> = LazyLock::new(|| source().loaded().expect("compiles"));
 
 /// A volume, and how a kernel uses it.
 #[derive(Clone)]

@@ -3,7 +3,7 @@
 use warpbell::{MemberReport, Module, Sharing, VolumeLayout};
 use warpbell_kernels::abi;
 use warpbell_kernels::toolchain::Variant;
-use warpbell_sim::{on_cpu, seeds};
+use warpbell_sim::{TestVariant, on_cpu, seeds};
 use warpbell_tests::{documented, documented_part};
 use zerocopy::{Immutable, IntoBytes};
 
@@ -134,7 +134,7 @@ struct ExampleArgs {
 }
 
 fn run_example(example: &str) {
-    let module = Variant::text("volume_example", example).quick().load().expect("compiles");
+    let module = Variant::text("volume_example", example).quick().loaded().expect("compiles");
     for layout in [VolumeLayout::Stripe, VolumeLayout::Replicate, VolumeLayout::Concatenate] {
         let made = Fixture::new(unlike(), Sharing::Shared, layout).open();
         let buffer = made.volume.buffer(64 * 4096).expect("a buffer");
@@ -181,7 +181,7 @@ fn a_launch_keeps_what_kernels_read_of_buffers() {
     let buffer = made.volume.buffer(4096).expect("a buffer");
     let args =
         ExampleArgs { volume: made.volume.as_ref().expect("a volume"), buffer: buffer.as_ref(), answers: 0 };
-    let module = Variant::text("volume_example", &documented("volume_example")).quick().load();
+    let module = Variant::text("volume_example", &documented("volume_example")).quick().loaded();
     let module = Module::from(module.expect("compiles"));
     let launch = made.volume.launch_bytes(&module, "volume_example", args.as_bytes()).expect("a launch");
     drop((buffer, made.volume));

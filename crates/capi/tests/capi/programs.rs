@@ -241,14 +241,20 @@ fn host_io(flags: &[&str]) {
 #[test]
 fn volumes_caches_and_tiles_from_c() {
     if can_build("volumes, from C") {
-        let program = Program::build("cc", &STRICT, &test_program("volumes.c"), &shared());
-        let folder = tempfile::tempdir().unwrap();
-        let plan = folder.path().join("plan.toml");
-        let fault = "[[fault]]\nkind = \"fail\"\nopcode = \"read\"\nlba = [8, 15]\nstatus = \"Unrecovered Read Error\"\n";
-        std::fs::write(&plan, fault).unwrap();
-        let checked = succeeded("volumes", &program.run(&[plan.to_str().unwrap()]));
-        assert!(checked.ends_with(" checks\n"), "{checked}");
+        volumes(&[]);
     }
+}
+
+fn volumes(flags: &[&str]) {
+    let flags: Vec<&str> = STRICT.iter().chain(flags).copied().collect();
+    let program = Program::build("cc", &flags, &test_program("volumes.c"), &shared());
+    let folder = tempfile::tempdir().unwrap();
+    let plan = folder.path().join("plan.toml");
+    let fault =
+        "[[fault]]\nkind = \"fail\"\nopcode = \"read\"\nlba = [8, 15]\nstatus = \"Unrecovered Read Error\"\n";
+    std::fs::write(&plan, fault).unwrap();
+    let checked = succeeded("volumes", &program.run(&[plan.to_str().unwrap()]));
+    assert!(checked.ends_with(" checks\n"), "{checked}");
 }
 
 #[test]
@@ -361,6 +367,17 @@ fn programs_of_the_previous_header_run() {
         assert!(checked.ends_with(" checks\n"), "{checked}");
         let program = Program::build("cc", &flags, &example(), &shared());
         assert_eq!(succeeded("first_kernel", &program.run(&[&kernel()])), RIGHT);
+    }
+}
+
+/// The other headers of the version before this one; those of the oldest are `warpbell.h` alone.
+#[test]
+fn programs_of_the_previous_headers_of_volumes_and_the_host_run() {
+    if can_build("programs of earlier headers") {
+        let previous = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/previous/7");
+        let include = format!("-I{}", previous.display());
+        host_io(&[&include]);
+        volumes(&[&include]);
     }
 }
 

@@ -57,6 +57,21 @@ pub fn import(args: &ImportArgs, global: &Global, stop: &AtomicBool) -> Result<(
     let (written, same) = (counts.written.load(Ordering::Relaxed), counts.same.load(Ordering::Relaxed));
     let there = format!("{written} files of {} written, {same} were there", items.len());
     let end = ended.map_err(|error| of(&ssd, error).and(&format!("{there}; run it again to go on")))?;
+    let device = ssd.name().to_string();
+    say_imported(&writer, (&device, &there), (&counts, end == End::Done), global)?;
+    match end {
+        End::Done => Ok(()),
+        End::Stopped => Err(Ending::new(INTERRUPTED, "interrupted; run it again to go on")),
+    }
+}
+
+/// Says what an import has done.
+fn say_imported(
+    writer: &Writer<'_>,
+    (device, there): (&str, &str),
+    (counts, complete): (&Counts, bool),
+    global: &Global,
+) -> Result<(), Ending> {
     let catalogue = writer.catalogue();
     let (count, free) = (catalogue.files().len(), writer.free_bytes());
     let unchecked = counts.unchecked.load(Ordering::Relaxed);
@@ -68,23 +83,19 @@ pub fn import(args: &ImportArgs, global: &Global, stop: &AtomicBool) -> Result<(
         units::bytes(free)
     );
     let document = json!({
-        "device": ssd.name().to_string(),
+        "device": device,
         "uuid": catalogue.uuid(),
         "generation": catalogue.generation(),
-        "complete": end == End::Done,
-        "written": written,
-        "same": same,
+        "complete": complete,
+        "written": counts.written.load(Ordering::Relaxed),
+        "same": counts.same.load(Ordering::Relaxed),
         "without_checksum": unchecked,
         "bytes": counts.bytes.load(Ordering::Relaxed),
         "commits": counts.commits.load(Ordering::Relaxed),
         "files": count,
         "free_bytes": free,
     });
-    print(global, &text, document, IMPORT_SCHEMA)?;
-    match end {
-        End::Done => Ok(()),
-        End::Stopped => Err(Ending::new(INTERRUPTED, "interrupted; run it again to go on")),
-    }
+    print(global, &text, document, IMPORT_SCHEMA)
 }
 
 /// The catalogue that files go to: the one that is there, or a new one.

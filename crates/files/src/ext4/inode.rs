@@ -35,6 +35,14 @@ pub(super) struct Inode {
     mode: u16,
 }
 
+/// An inode that is not what its checksum is of.
+#[derive(Debug, thiserror::Error)]
+#[error("its checksum is {found:x}, and should be {expected:x}")]
+struct ChecksumError {
+    found: u32,
+    expected: u32,
+}
+
 impl Inode {
     pub(super) fn kind(&self) -> EntryKind {
         match self.mode >> 12 {
@@ -101,7 +109,7 @@ impl Ext4<'_> {
             crc(seed, &bytes[0x64..0x68])
         });
         if let Some(seed) = seed {
-            check(bytes, seed).map_err(damaged)?;
+            check(bytes, seed).map_err(|error| damaged(error.to_string()))?;
         }
         let mode = le16(bytes, 0);
         if mode == 0 {
@@ -115,7 +123,7 @@ impl Ext4<'_> {
 }
 
 /// Compares an inode's checksum: its lower half, and where there is room for it the upper one.
-fn check(bytes: &[u8], seed: u32) -> Result<(), String> {
+fn check(bytes: &[u8], seed: u32) -> Result<(), ChecksumError> {
     let mut copy = bytes.to_vec();
     let mut expected = u32::from(le16(bytes, 0x7c));
     copy[0x7c..0x7e].fill(0);
@@ -126,8 +134,5 @@ fn check(bytes: &[u8], seed: u32) -> Result<(), String> {
     }
     let mask = if is_wide { u32::MAX } else { 0xffff };
     let found = crc(seed, &copy) & mask;
-    if found == expected {
-        return Ok(());
-    }
-    Err(format!("its checksum is {found:x}, and should be {expected:x}"))
+    if found == expected { Ok(()) } else { Err(ChecksumError { found, expected }) }
 }

@@ -1,5 +1,7 @@
 //! What an ext4 says of itself, and which of its features are understood.
 
+use std::ops::RangeInclusive;
+
 use crate::bytes::{halves, le16, le32};
 use crate::{Error, OpenOptions, Source};
 
@@ -53,6 +55,17 @@ const RO_COMPAT_NAMES: [(u32, &str); 7] = [
     (0x8000, "verity"),
     (ORPHANS, "orphan_present"),
 ];
+
+/// Which of a superblock's numbers the rest cannot rely on.
+#[derive(Debug, thiserror::Error)]
+enum NumberError {
+    #[error("blocks of 2^{} bytes: expected 1 KiB to 64 KiB", shift.saturating_add(10))]
+    BlockSize { shift: u32 },
+    #[error("{object} {value}: expected {limit}")]
+    Outside { object: &'static str, value: u64, limit: String },
+    #[error("it has {blocks} blocks of {block} bytes, and the source {bytes} bytes")]
+    Blocks { blocks: u64, block: u64, bytes: u64 },
+}
 
 /// The superblock.
 #[derive(Clone, Debug)]
@@ -125,7 +138,7 @@ impl Superblock {
         refuse(&bytes, options)?;
         match parsed(&bytes, source.bytes()) {
             Ok(superblock) => Ok(superblock),
-            Err(reason) => damaged(reason),
+            Err(error) => damaged(error.to_string()),
         }
     }
 
@@ -157,26 +170,18 @@ impl Superblock {
     }
 
     /// Whether its numbers are within what the rest relies on, on a source of so many bytes.
-    fn check(&self, wide: bool, source: u64) -> Result<(), String> {
+    fn check(&self, wide: bool, bytes: u64) -> Result<(), NumberError> {
         let Superblock { block, blocks, first_block, blocks_per_group, .. } = *self;
-        let (inodes_per_group, inode_bytes) = (u64::from(self.inodes_per_group), self.inode_bytes);
-        let limit = |object: &str, value: u64, holds: bool| {
-            if holds { Ok(()) } else { Err(format!("{object} {value} is outside of its limits")) }
-        };
-        let of_group = 1..=8 * block;
-        limit("first block", first_block, first_block == u64::from(block == 1024))?;
-        limit("blocks per group", blocks_per_group, of_group.contains(&blocks_per_group))?;
-        limit("inodes per group", inodes_per_group, of_group.contains(&inodes_per_group))?;
-        let sizes = 128..=block as usize;
-        let fits = inode_bytes.is_power_of_two() && sizes.contains(&inode_bytes);
-        limit("inode size", inode_bytes as u64, fits)?;
-        let sizes = if wide { 64..=1024 } else { 32..=32 };
-        let fits = self.descriptor_bytes.is_power_of_two() && sizes.contains(&self.descriptor_bytes);
-        limit("descriptor size", self.descriptor_bytes as u64, fits)?;
-        if blocks.checked_mul(block).is_none_or(|end| end > source) {
-            return Err(format!("it has {blocks} blocks of {block} bytes, and the source {source} bytes"));
+        let first = u64::from(block == 1024);
+        within("first block", first_block, &(first..=first))?;
+        within("blocks per group", blocks_per_group, &(1..=8 * block))?;
+        within("inodes per group", self.inodes_per_group.into(), &(1..=8 * block))?;
+        power_within("inode size", self.inode_bytes, &(128..=block))?;
+        power_within("descriptor size", self.descriptor_bytes, &(if wide { 64..=1024 } else { 32..=32 }))?;
+        if blocks.checked_mul(block).is_none_or(|end| end > bytes) {
+            return Err(NumberError::Blocks { blocks, block, bytes });
         }
-        limit("count of blocks", blocks, blocks > first_block + 1)
+        within("count of blocks", blocks, &(first_block + 2..=bytes / block))
     }
 
     /// Whether a group begins with a copy of the superblock. It is one whose number is a multiple of a power of two, where
@@ -186,6 +191,27 @@ impl Superblock {
             _ if group == 0 => true,
             Some(groups) => groups.iter().any(|one| u64::from(*one) == group),
             None => !self.sparse,
+        }
+    }
+}
+
+fn within(object: &'static str, value: u64, limits: &RangeInclusive<u64>) -> Result<(), NumberError> {
+    if limits.contains(&value) {
+        return Ok(());
+    }
+    let limit = match limits.start() == limits.end() {
+        true => limits.end().to_string(),
+        false => format!("{} to {}", limits.start(), limits.end()),
+    };
+    Err(NumberError::Outside { object, value, limit })
+}
+
+fn power_within(object: &'static str, value: usize, limits: &RangeInclusive<u64>) -> Result<(), NumberError> {
+    within(object, value as u64, limits)?;
+    match value.is_power_of_two() {
+        true => Ok(()),
+        false => {
+            Err(NumberError::Outside { object, value: value as u64, limit: "a power of two".to_owned() })
         }
     }
 }
@@ -295,11 +321,11 @@ fn only_read(bytes: &[u8; BYTES]) -> Option<&'static str> {
 }
 
 /// The numbers in it, within what the rest relies on.
-fn parsed(bytes: &[u8; BYTES], source: u64) -> Result<Superblock, String> {
+fn parsed(bytes: &[u8; BYTES], source: u64) -> Result<Superblock, NumberError> {
     let (incompat, ro_compat) = (le32(bytes, 0x60), le32(bytes, 0x64));
     let shift = le32(bytes, 0x18);
     if shift > 6 {
-        return Err(format!("blocks of 2^{} bytes: expected 1 KiB to 64 KiB", shift.saturating_add(10)));
+        return Err(NumberError::BlockSize { shift });
     }
     let block = 1024u64 << shift;
     let wide = incompat & WIDE != 0;

@@ -107,7 +107,9 @@ fn pieces(
         if left == 0 {
             // Before the last piece is handed on: without it the file does not come in.
             let after = Stamp::of(&file).map_err(|error| failed(path, error))?;
-            before.compare(&after).map_err(|reason| Error::refused(path.display().to_string(), reason))?;
+            before
+                .compare(&after)
+                .map_err(|changed| Error::refused(path.display().to_string(), changed.to_string()))?;
             return each(data, true);
         }
         each(data, false)?;
@@ -123,6 +125,24 @@ struct Stamp {
     changed: (i64, i64),
 }
 
+/// What somebody did to a file while it was read.
+#[derive(Debug, thiserror::Error)]
+enum Changed {
+    #[error("{WHILE_READ}: size {from} → {to}; {AGAIN}")]
+    Size { from: u64, to: u64 },
+    #[error("{WHILE_READ}: written at {} → {}; {AGAIN}", time(*from), time(*to))]
+    Written { from: (i64, i64), to: (i64, i64) },
+    #[error("{WHILE_READ}: its inode changed at {} → {}; {AGAIN}", time(*from), time(*to))]
+    Inode { from: (i64, i64), to: (i64, i64) },
+}
+
+const WHILE_READ: &str = "it changed while it was read";
+const AGAIN: &str = "import it again when nobody writes it";
+
+fn time((seconds, nanoseconds): (i64, i64)) -> String {
+    format!("{seconds}.{nanoseconds:09}")
+}
+
 impl Stamp {
     fn of(file: &File) -> std::io::Result<Stamp> {
         let meta = file.metadata()?;
@@ -135,18 +155,16 @@ impl Stamp {
     }
 
     /// Which of it has changed.
-    fn compare(&self, after: &Stamp) -> Result<(), String> {
-        let time = |(seconds, nanoseconds)| format!("{seconds}.{nanoseconds:09}");
-        let what = if self.size != after.size {
-            format!("size {} → {}", self.size, after.size)
+    fn compare(&self, after: &Stamp) -> Result<(), Changed> {
+        if self.size != after.size {
+            Err(Changed::Size { from: self.size, to: after.size })
         } else if self.modified != after.modified {
-            format!("written at {} → {}", time(self.modified), time(after.modified))
+            Err(Changed::Written { from: self.modified, to: after.modified })
         } else if self != after {
-            format!("its inode changed at {} → {}", time(self.changed), time(after.changed))
+            Err(Changed::Inode { from: self.changed, to: after.changed })
         } else {
-            return Ok(());
-        };
-        Err(format!("it changed while it was read: {what}; import it again when nobody writes it"))
+            Ok(())
+        }
     }
 }
 

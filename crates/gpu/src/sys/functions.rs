@@ -205,8 +205,8 @@ pub(crate) fn functions_of_ptx() -> Result<&'static Functions, GpuError> {
 /// Options of the PTX machine, by its target.
 #[cfg(feature = "ptx")]
 pub(crate) fn set_ptx_options(options: &str) -> Result<(), GpuError> {
-    let wrong = |(object, limit)| GpuError::Options { object, limit };
-    warpbell_ptx_driver::for_users(options).map_err(wrong)
+    warpbell_ptx_driver::for_users(options)
+        .map_err(|error| GpuError::Options { object: error.place, limit: error.wrong.to_string() })
 }
 
 type Loaded = OnceLock<Result<&'static Functions, Missing>>;

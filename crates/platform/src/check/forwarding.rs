@@ -3,6 +3,7 @@
 
 use warpbell_vfio::Bdf;
 
+use super::obstacle::Unrouted;
 use crate::PortKind;
 use crate::machine::{Machine, PciNode, Role};
 use crate::topology::Relation;
@@ -37,20 +38,20 @@ const FORWARDING: [(u16, u16, Reach); 10] = [
 ];
 
 /// Whether requests of one device get to the other through the root complex; if not, why.
-pub(super) fn routed(machine: &Machine, gpu: Bdf, ssd: Bdf, relation: Relation) -> Result<(), String> {
+pub(super) fn routed(machine: &Machine, gpu: Bdf, ssd: Bdf, relation: Relation) -> Result<(), Unrouted> {
     let root = |bdf| machine.node(bdf).map_or("-", |node| node.root.as_str());
     let (of_gpu, of_ssd) = (root(gpu), root(ssd));
     match relation {
-        Relation::System => Err(format!(
-            "the GPU is under root complex {of_gpu}, the SSD under {of_ssd}, of different or unknown NUMA nodes: requests \
-             between them may have to cross the link between processors, which they do slowly or not at all, and \
-             Linux's list does not tell; put both under one (warpbell topo)"
-        )),
+        Relation::System => Err(Unrouted::System { of_gpu: of_gpu.to_owned(), of_ssd: of_ssd.to_owned() }),
         _ if machine.cpu.vendor.as_deref() == Some("AuthenticAMD") && machine.cpu.family >= Some(0x17) => {
             Ok(())
         }
         Relation::Node => {
-            let apart = |why| format!("GPU and SSD are under root complexes {of_gpu} and {of_ssd}: {why}");
+            let apart = |why| Unrouted::Apart {
+                of_gpu: of_gpu.to_owned(),
+                of_ssd: of_ssd.to_owned(),
+                why: Box::new(why),
+            };
             forwards(machine, of_gpu, Reach::Others).map_err(apart)?;
             forwards(machine, of_ssd, Reach::Others).map_err(apart)
         }
@@ -58,22 +59,18 @@ pub(super) fn routed(machine: &Machine, gpu: Bdf, ssd: Bdf, relation: Relation) 
     }
 }
 
-fn forwards(machine: &Machine, root: &str, wanted: Reach) -> Result<(), String> {
+fn forwards(machine: &Machine, root: &str, wanted: Reach) -> Result<(), Unrouted> {
     let Some(first) = first_of(machine, root) else {
-        return Err(format!(
-            "{root} begins with neither a host bridge nor a root port: whether it forwards requests is not known"
-        ));
+        return Err(Unrouted::Unknown { root: root.to_owned() });
     };
     let (vendor, device) = (first.function.vendor, first.function.device);
     let known = FORWARDING.iter().find(|one| (one.0, one.1) == (vendor, device)).map(|one| one.2);
     match (known, wanted) {
         (Some(Reach::Others), _) | (Some(Reach::Own), Reach::Own) => Ok(()),
-        (Some(Reach::Own), Reach::Others) => Err(format!(
-            "{root} ({vendor:04x}:{device:04x}) forwards requests between its own ports only (Linux's list)"
-        )),
-        (None, _) => Err(format!(
-            "the root complex ({vendor:04x}:{device:04x}) is not known to forward requests between devices (Linux's list)"
-        )),
+        (Some(Reach::Own), Reach::Others) => {
+            Err(Unrouted::OwnPorts { root: root.to_owned(), vendor, device })
+        }
+        (None, _) => Err(Unrouted::Unlisted { vendor, device }),
     }
 }
 

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::forwarding;
+use super::obstacle::Obstacle;
 use crate::machine::{Gpu, Machine, Nvidia, Ssd};
 use crate::topology::{Pair, pair};
 
@@ -67,18 +68,18 @@ pub(super) fn choices(machine: &Machine) -> Vec<Choice> {
 }
 
 /// Whether VFIO can lend the SSD to a program, now or after it was bound.
-pub(super) fn lendable(machine: &Machine, ssd: &Ssd) -> Result<(), String> {
-    let node = machine.node(ssd.bdf).ok_or("it is gone")?;
+pub(super) fn lendable(machine: &Machine, ssd: &Ssd) -> Result<(), Obstacle> {
+    let node = machine.node(ssd.bdf).ok_or(Obstacle::Gone)?;
     if let Some(first) = ssd.uses.first() {
-        return Err(format!("the SSD is {first}"));
+        return Err(Obstacle::InUse(first.clone()));
     }
-    let group = node.function.group.as_ref().ok_or("no IOMMU group: VFIO does not lend the SSD out")?;
+    let group = node.function.group.as_ref().ok_or(Obstacle::NoGroup)?;
     if let Some(mate) = group.mates.iter().find(|mate| !mate.is_harmless()) {
-        let driver = mate.driver.as_deref().unwrap_or("no driver");
-        return Err(format!("the SSD shares IOMMU group {} with {} ({driver})", group.number, mate.bdf));
+        let driver = mate.driver.clone();
+        return Err(Obstacle::SharedGroup { group: group.number, mate: mate.bdf, driver });
     }
     if machine.iommu.remapping == crate::Remapping::Off && !machine.vfio.unsafe_interrupts {
-        return Err("interrupts are not remapped: type1 refuses the SSD".to_owned());
+        return Err(Obstacle::InterruptsNotRemapped);
     }
     Ok(())
 }
@@ -91,9 +92,9 @@ struct Ways<'a> {
     pair: &'a Pair,
 }
 
-fn route(name: &'static str, outcome: Result<String, String>) -> Route {
+fn route(name: &'static str, outcome: Result<String, Obstacle>) -> Route {
     let open = outcome.is_ok();
-    Route { name, open, reason: outcome.unwrap_or_else(|reason| reason) }
+    Route { name, open, reason: outcome.unwrap_or_else(|obstacle| obstacle.to_string()) }
 }
 
 impl Ways<'_> {
@@ -120,33 +121,30 @@ impl Ways<'_> {
     }
 
     /// What every way needs: an SSD that can be lent out, and a driver that runs kernels.
-    fn base(&self) -> Result<&Nvidia, String> {
+    fn base(&self) -> Result<&Nvidia, Obstacle> {
         lendable(self.machine, self.ssd)?;
-        self.machine.nvidia.as_ref().ok_or_else(|| "no NVIDIA driver: no kernel runs on the GPU".to_owned())
+        self.machine.nvidia.as_ref().ok_or(Obstacle::NoDriver)
     }
 
-    fn iommufd(&self) -> Result<String, String> {
+    fn iommufd(&self) -> Result<String, Obstacle> {
         self.base()?;
         let release = self.machine.kernel.release.as_deref().unwrap_or("not told");
-        Err(format!(
-            "kernels take dma-bufs of vfio-pci alone to this day, and none before 6.19 (here: {release}); it is tried at \
-             run time all the same"
-        ))
+        Err(Obstacle::NoForeignDmaBuf { release: release.to_owned() })
     }
 
-    fn dma_buf(&self) -> Result<String, String> {
+    fn dma_buf(&self) -> Result<String, Obstacle> {
         let nvidia = self.base()?;
         self.routed()?;
         self.type1()?;
         self.unencrypted()?;
         if !nvidia.open {
-            return Err("the closed kernel module exports no dma-buf".to_owned());
+            return Err(Obstacle::ClosedExportsNone);
         }
         if self.gpu.is_geforce() {
-            return Err("no export of a GeForce's memory as a dma-buf is known (unverified); data-centre and RTX PRO GPUs have it".to_owned());
+            return Err(Obstacle::GeForceExport);
         }
         if !nvidia.is_at_least(&[610, 43, 2]) {
-            return Err(format!("driver {} refuses the mmap; 610.43.02 and newer allow it", nvidia.version));
+            return Err(Obstacle::MmapRefused { version: nvidia.version.clone() });
         }
         Ok(format!(
             "nothing found speaks against it; it was not tried: `sudo warpbell report gpu {}` does",
@@ -154,22 +152,17 @@ impl Ways<'_> {
         ))
     }
 
-    fn gdrdrv(&self) -> Result<String, String> {
+    fn gdrdrv(&self) -> Result<String, Obstacle> {
         let nvidia = self.base()?;
         self.routed()?;
         self.unencrypted()?;
         self.type1()?;
         if self.gpu.is_geforce() {
-            return Err(
-                "the driver pins no memory of a GeForce for other devices, as far as is known (unverified)"
-                    .to_owned(),
-            );
+            return Err(Obstacle::GeForcePin);
         }
-        let module = nvidia.gdrdrv.as_ref().ok_or("gdrdrv is not loaded: GDRCopy 2.0 and newer have it")?;
+        let module = nvidia.gdrdrv.as_ref().ok_or(Obstacle::NoGdrdrv)?;
         if !module.is_usable() {
-            return Err(format!(
-                "gdrdrv is loaded: {module}; Warpbell speaks to 2.0 and newer of major version 2"
-            ));
+            return Err(Obstacle::OldGdrdrv { module: module.to_string() });
         }
         Ok(format!(
             "gdrdrv is loaded: {module}; nothing found speaks against it; it was not tried: `sudo warpbell report gpu {}` does",
@@ -177,63 +170,50 @@ impl Ways<'_> {
         ))
     }
 
-    fn type1(&self) -> Result<(), String> {
+    fn type1(&self) -> Result<(), Obstacle> {
         match !self.machine.vfio.type1 && self.machine.vfio.pci {
-            true => Err("type1 is not loaded, and iommufd maps no BAR of another function".to_owned()),
+            true => Err(Obstacle::NoType1),
             false => Ok(()),
         }
     }
 
-    fn registered(&self) -> Result<String, String> {
+    fn registered(&self) -> Result<String, Obstacle> {
         let nvidia = self.base()?;
         self.routed()?;
         if self.machine.kernel.version() >= Some((6, 12)) && !nvidia.is_at_least(&[570, 86, 15]) {
-            return Err(format!(
-                "Linux 6.12 and newer need driver 570.86.15 for it (here: {})",
-                nvidia.version
-            ));
+            return Err(Obstacle::OldForKernel { version: nvidia.version.clone() });
         }
         self.unencrypted()?;
         if self.machine.kernel.version() >= Some((6, 12)) {
             if !nvidia.open {
-                return Err(
-                    "from Linux 6.12 on the closed kernel module cannot look up a BAR's pages".to_owned()
-                );
+                return Err(Obstacle::ClosedLooksUpNone);
             }
             if let Some(kind) = self.gpu.translated() {
-                return Err(format!(
-                    "the GPU's own IOMMU domain translates ({kind}): from Linux 6.12 on NVIDIA's driver gives it the raw \
-                     address of the BAR, and stores vanish; iommu=pt gives it one that does not"
-                ));
+                return Err(Obstacle::Translated { kind: kind.to_string() });
             }
         }
         let administrator = self.machine.limits.is_administrator();
         match (administrator, nvidia.peer_mapping_override) {
-            (Some(true), _) | (_, Some(true)) => {
-                Ok(format!("nothing found speaks against it; not tried: `sudo warpbell report gpu {}`", self.ssd.bdf))
-            }
-            (None, _) => Err("whether this user has CAP_SYS_ADMIN was not to be read".to_owned()),
-            (Some(false), _) => Err(
-                "it needs CAP_SYS_ADMIN, or NVreg_RegistryDwords=\"PeerMappingOverride=1\" for the driver: run as root"
-                    .to_owned(),
-            ),
+            (Some(true), _) | (_, Some(true)) => Ok(format!(
+                "nothing found speaks against it; not tried: `sudo warpbell report gpu {}`",
+                self.ssd.bdf
+            )),
+            (None, _) => Err(Obstacle::RightsNotRead),
+            (Some(false), _) => Err(Obstacle::NoRights),
         }
     }
 
     /// Whether addresses of BARs are what they seem.
-    fn unencrypted(&self) -> Result<(), String> {
+    fn unencrypted(&self) -> Result<(), Obstacle> {
         match self.machine.memory_is_encrypted() {
-            true => {
-                Err("memory encryption (SME) is on: a BAR may be mapped with addresses that lead elsewhere"
-                    .to_owned())
-            }
+            true => Err(Obstacle::Encrypted),
             false => Ok(()),
         }
     }
 
     /// Whether requests of one device reach the other. With an IOMMU in between they go up to the root complex, also
     /// below one switch: the addresses of both are translated there.
-    fn routed(&self) -> Result<(), String> {
-        forwarding::routed(self.machine, self.gpu.bdf, self.ssd.bdf, self.pair.relation)
+    fn routed(&self) -> Result<(), Obstacle> {
+        Ok(forwarding::routed(self.machine, self.gpu.bdf, self.ssd.bdf, self.pair.relation)?)
     }
 }

@@ -239,8 +239,19 @@ impl Core {
             id if self.has_data(id) => return self.set_data_feature(control, command, id, fields.sv()),
             _ => {}
         }
+        self.set_value_feature(control, command, (id, value))
+    }
+
+    /// Sets a feature that is no more than its value.
+    fn set_value_feature(
+        &self,
+        control: &mut Control,
+        command: Command<'_>,
+        (id, value): (FeatureId, u32),
+    ) -> Result<u32, Refused> {
+        let fields = SetFeaturesCdw10::from_bits(command.sqe.cdw10);
         let known = control.engine.about(field::CDW10, || find(id))?;
-        let scope = self.feature_scope(known, sqe.nsid, true)?;
+        let scope = self.feature_scope(known, command.sqe.nsid, true)?;
         let mask = if id == FeatureId::POWER_MANAGEMENT { self.power_mask() } else { known.mask };
         if value & !mask != 0 || id == FeatureId::POWER_MANAGEMENT && !self.has_power_state(value) {
             return Err(control.engine.blame(field::CDW11, Status::INVALID_FIELD));
@@ -272,21 +283,23 @@ impl Core {
                 control.features.saved.insert((id.0, scope), value);
             }
         }
-        if matches!(id, FeatureId::TEMPERATURE_THRESHOLD | FeatureId::ASYNC_EVENT_CONFIG) {
-            self.watch_health(control);
-        }
+        self.apply_feature(control, id, value);
+        Ok(0)
+    }
+
+    /// What a feature's new value changes besides itself.
+    fn apply_feature(&self, control: &mut Control, id: FeatureId, value: u32) {
         match id {
+            FeatureId::TEMPERATURE_THRESHOLD | FeatureId::ASYNC_EVENT_CONFIG => self.watch_health(control),
             FeatureId::INTERRUPT_COALESCING => self.gather_interrupts(control),
             FeatureId::KEEP_ALIVE_TIMER => self.set_keep_alive(control, value),
             FeatureId::POWER_MANAGEMENT => self.enter_power_state(control, value),
+            FeatureId::ARBITRATION => self
+                .poll_groups
+                .iter()
+                .for_each(|cell| cell.lock().set_arbitration(Arbitration::from_bits(value))),
             _ => {}
         }
-        if id == FeatureId::ARBITRATION {
-            self.poll_groups
-                .iter()
-                .for_each(|cell| cell.lock().set_arbitration(Arbitration::from_bits(value)));
-        }
-        Ok(0)
     }
 
     /// Switches the write cache. What is in a cache that is switched off becomes durable; if that fails, it stays on.

@@ -120,28 +120,34 @@ impl Core {
             return;
         }
         let Some(mut admin) = control.admin.take() else { return };
+        self.serve_admin(control, &mut admin, most);
+        control.admin = Some(admin);
+        if let Some(incident) = control.incident.take() {
+            self.suffer(control, incident);
+        }
+    }
+
+    /// Serves commands and events, where the controller does, and says what is left.
+    fn serve_admin(&self, control: &mut Control, admin: &mut AdminQueue, most: u32) {
         if control.csts.shst() == Shst::NORMAL_OPERATION {
-            control.post_late(&mut admin);
+            control.post_late(admin);
             for _ in 0..most.min(admin.sq.pending()) {
                 if admin.cq.room() == 0 || control.incident.is_some() {
                     break;
                 }
-                self.serve(control, &mut admin);
+                self.serve(control, admin);
             }
-            control.events.deliver(&mut admin);
+            control.events.deliver(admin);
         }
         if let Some((vector, _)) = admin.cq.take_interrupt() {
             control.engine.statistics.interrupts += 1;
             self.vectors.signal(vector);
         }
-        let backlog = admin.sq.pending() > 0 || control.events.deliverable();
+        // A command may have begun a shutdown.
         let serving = control.csts.shst() == Shst::NORMAL_OPERATION;
+        let backlog = admin.sq.pending() > 0 || control.events.deliverable();
         self.admin_late.set(control.next_late().filter(|_| serving));
         self.admin_backlog.store(backlog && serving, Ordering::Relaxed);
-        control.admin = Some(admin);
-        if let Some(incident) = control.incident.take() {
-            self.suffer(control, incident);
-        }
     }
 
     fn poll_admin(&self, control: &mut Control, admin: &mut AdminQueue) {

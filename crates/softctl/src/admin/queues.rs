@@ -171,6 +171,32 @@ impl Core {
         }
         let Some(cq) = control.cqs.get(&cqid).copied() else { return Err(never(Status::INVALID_CQ)) };
         let (qid, entries) = self.check_new(control, command, taken)?;
+        let sq = self.new_sq(control, command, (qid, entries), cq.poll_group)?;
+        if !self.poll_groups[cq.poll_group].lock().add_sq(sq, cqid) {
+            self.space.release(&sq_name(qid));
+            tracing::error!(
+                qid,
+                cqid,
+                poll_group = cq.poll_group,
+                "a completion queue is not in its poll group"
+            );
+            return Err(Status::INTERNAL_ERROR);
+        }
+        control.sqs.insert(qid, SqEntry { poll_group: cq.poll_group, cqid });
+        control.cqs.entry(cqid).and_modify(|cq| cq.users += 1);
+        Ok(())
+    }
+
+    /// The submission queue that a command asks for, with its ring and its doorbell.
+    fn new_sq(
+        &self,
+        control: &mut Control,
+        command: Command<'_>,
+        (qid, entries): (u16, u32),
+        poll_group: usize,
+    ) -> Result<Sq, Refused> {
+        let sqe = command.sqe;
+        let fields = CreateIoSqCdw11::from_bits(sqe.cdw11);
         if control.cc.iosqes() != SQ_ENTRY_SHIFT {
             return Err(never(Status::INVALID_QUEUE_SIZE));
         }
@@ -186,7 +212,7 @@ impl Core {
         let mut sq = match ring {
             RingMemory::Window(ring) => Sq::new(qid, entries, ring, doorbell),
             RingMemory::Remote(remote, at) => {
-                let mut group = self.poll_groups[cq.poll_group].lock();
+                let mut group = self.poll_groups[poll_group].lock();
                 let copier = &mut group.engine.copier;
                 let ring = CopiedRing::new(copier, (remote, at), len as usize).map_err(no_mirror)?;
                 Sq::remote(qid, entries, ring, doorbell)
@@ -198,19 +224,7 @@ impl Core {
             sq.widen();
         }
         self.shadow_new_sq(control, &mut sq);
-        if !self.poll_groups[cq.poll_group].lock().add_sq(sq, cqid) {
-            self.space.release(&sq_name(qid));
-            tracing::error!(
-                qid,
-                cqid,
-                poll_group = cq.poll_group,
-                "a completion queue is not in its poll group"
-            );
-            return Err(Status::INTERNAL_ERROR);
-        }
-        control.sqs.insert(qid, SqEntry { poll_group: cq.poll_group, cqid });
-        control.cqs.entry(cqid).and_modify(|cq| cq.users += 1);
-        Ok(())
+        Ok(sq)
     }
 
     fn deleted(&self, control: &Control, command: Command<'_>) -> u16 {

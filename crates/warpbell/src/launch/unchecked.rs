@@ -101,7 +101,8 @@ impl Program {
         source: &str,
         options: &CompileOptions,
     ) -> Result<Program, Error> {
-        Program::of(target, &options.apply(Variant::text(name, source)))
+        // SAFETY: the contract of this function.
+        unsafe { Program::of(target, &options.apply(Variant::text(name, source))) }
     }
 
     /// The same for the source in a file.
@@ -114,7 +115,8 @@ impl Program {
         options: &CompileOptions,
     ) -> Result<Program, Error> {
         let source = Variant::file(path).map_err(warpbell_kernels::Error::from)?;
-        Program::of(target, &options.apply(source))
+        // SAFETY: the contract of this function.
+        unsafe { Program::of(target, &options.apply(source)) }
     }
 
     /// Kernels that were compiled before: PTX or a cubin of nvcc for a GPU, with this version's headers; a shared object
@@ -128,6 +130,17 @@ impl Program {
         }
         // SAFETY: the contract of this function.
         let module = unsafe { warpbell_kernels::cpu::Module::load(path) };
+        Program::on_cpu(module?)
+    }
+
+    /// # Safety
+    /// As for [`compile`](Self::compile).
+    unsafe fn of(target: &OpenTarget, source: &Variant) -> Result<Program, Error> {
+        if let Some(gpu) = target.gpu() {
+            return Program::for_gpu(target, gpu, source);
+        }
+        // SAFETY: the contract of this function.
+        let module = unsafe { source.load() };
         Program::on_cpu(module?)
     }
 }

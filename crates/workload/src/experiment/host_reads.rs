@@ -7,6 +7,7 @@ use warpbell_base::SplitMix64;
 use warpbell_driver::{IoQueueOptions, Outcome};
 use warpbell_nvme::command::{self, QueuePriority};
 
+use super::unfit::Unfit;
 use super::{Figures, Lab, figures_of_ios};
 use crate::cpu;
 use crate::error::RunError;
@@ -31,7 +32,7 @@ pub(super) struct Shape {
 
 impl Shape {
     /// Reads of `size` on the lab's namespace, one at a time; an error says why there are none.
-    pub(super) fn of(lab: &Lab<'_>, size: ByteSize) -> Result<Result<Shape, String>, RunError> {
+    pub(super) fn of(lab: &Lab<'_>, size: ByteSize) -> Result<Result<Shape, Unfit>, RunError> {
         Shape::of_depth(lab, size, 1)
     }
 
@@ -40,22 +41,19 @@ impl Shape {
         lab: &Lab<'_>,
         size: ByteSize,
         depth: u32,
-    ) -> Result<Result<Shape, String>, RunError> {
+    ) -> Result<Result<Shape, Unfit>, RunError> {
         let ring = lab.ssd.controller().max_entries();
         let namespace = lab.ssd.namespace(Some(lab.options.nsid))?;
         let (bytes, block) = (size.0, u64::from(namespace.block_size));
         let (all, most) = (namespace.blocks * block, lab.ssd.max_command_bytes());
         Ok(if bytes == 0 || !bytes.is_multiple_of(block) {
-            Err(format!("{bytes} bytes: must be a multiple of the block size, {block} bytes"))
+            Err(Unfit::Block { bytes, block })
         } else if bytes > most {
-            Err(format!("{bytes} bytes: one command moves at most {most}"))
+            Err(Unfit::Command { bytes, most })
         } else if bytes > all {
-            Err(format!("{bytes} bytes: the namespace has {all}"))
+            Err(Unfit::Namespace { bytes, all })
         } else if depth >= ring {
-            Err(format!(
-                "{depth} in flight: a queue of {ring} entries, the most of this SSD, has room for {}",
-                ring - 1
-            ))
+            Err(Unfit::Depth { depth, ring })
         } else {
             Ok(Shape { bytes, block, places: all / bytes })
         })

@@ -22,6 +22,7 @@ mod stripe;
 mod tail;
 mod tiles;
 mod turns;
+mod unfit;
 mod workloads;
 
 use std::path::PathBuf;
@@ -430,8 +431,8 @@ impl Lab<'_> {
         self.models.push(Model { row: name.into(), says: Box::new(says) });
     }
 
-    fn skip(&mut self, name: &str, reason: impl Into<String>) {
-        self.skipped.push((self.way, Skipped { point: name.to_owned(), reason: reason.into() }));
+    fn skip(&mut self, name: &str, reason: impl ToString) {
+        self.skipped.push((self.way, Skipped { point: name.to_owned(), reason: reason.to_string() }));
     }
 }
 

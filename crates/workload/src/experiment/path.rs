@@ -119,7 +119,11 @@ fn by_the_system(
     }
     let file = || file_behind(lab.ssd.name(), lab.options.nsid);
     let Some(path) = lab.options.os_path.clone().or_else(file) else {
-        lab.skip(name, "no file that the operating system reads: name one by --os-path");
+        let (nsid, ssd) = (lab.options.nsid, lab.ssd.name());
+        lab.skip(
+            name,
+            format!("{nsid} of {ssd}: no file of it that the operating system reads: name one by --os-path"),
+        );
         return Ok(());
     };
     match reads(lab, name, shape, &path) {

@@ -6,6 +6,7 @@ mod places;
 
 use warpbell::{Attachment, Ssd, Volume, VolumeLayout, VolumeSpec};
 
+use super::unfit::Unfit;
 use super::{Figures, Lab, Way};
 use crate::error::RunError;
 use crate::options::{VolumeApi, VolumePolicy};
@@ -183,13 +184,13 @@ struct Measured {
 }
 
 /// Why a volume has no reads of so many bytes, if so.
-fn refusal(volume: &Volume, bytes: u64) -> Option<String> {
+fn refusal(volume: &Volume, bytes: u64) -> Option<Unfit> {
     let block = u64::from(volume.block_bytes());
     let all = volume.blocks() * block;
     if bytes == 0 || !bytes.is_multiple_of(block) {
-        Some(format!("{bytes} bytes: must be a multiple of the block size, {block} bytes"))
+        Some(Unfit::Block { bytes, block })
     } else if bytes > all {
-        Some(format!("{bytes} bytes: the volume has {all}"))
+        Some(Unfit::Volume { bytes, all })
     } else {
         None
     }

@@ -118,17 +118,7 @@ pub(super) fn distribution(options: &BenchOptions) -> Result<(), JobError> {
 pub(super) fn range(options: &BenchOptions, limits: &Limits) -> Result<(u64, u64), JobError> {
     let block = u64::from(limits.block_size);
     let file = options.file.as_deref();
-    let end = match file {
-        // Its last block belongs to it alone.
-        Some(file) => file.map.size().next_multiple_of(block),
-        None => limits.blocks.saturating_mul(block),
-    };
-    let usable = match file {
-        _ if !(options.rw.writes() || options.verify.is_some()) => end,
-        // Behind its last whole block there is nothing that may be written.
-        Some(file) => file.map.size() / block * block,
-        None => writable(limits),
-    };
+    let (end, usable) = ends(options, limits);
     aligned("bs", Some(options.bs), limits)?;
     aligned("offset", Some(options.offset), limits)?;
     aligned("size", options.size, limits)?;
@@ -162,6 +152,24 @@ pub(super) fn range(options: &BenchOptions, limits: &Limits) -> Result<(u64, u64
         return Err(too_large("bs", options.bs.0, format!("{size} bytes, the range in use")));
     }
     Ok((offset, size))
+}
+
+/// Bytes of the namespace or of the file, and how many of them this run may use.
+fn ends(options: &BenchOptions, limits: &Limits) -> (u64, u64) {
+    let block = u64::from(limits.block_size);
+    let file = options.file.as_deref();
+    let end = match file {
+        // Its last block belongs to it alone.
+        Some(file) => file.map.size().next_multiple_of(block),
+        None => limits.blocks.saturating_mul(block),
+    };
+    let usable = match file {
+        _ if !(options.rw.writes() || options.verify.is_some()) => end,
+        // Behind its last whole block there is nothing that may be written.
+        Some(file) => file.map.size() / block * block,
+        None => writable(limits),
+    };
+    (end, usable)
 }
 
 /// Bytes from the start that may be written: a block that a file fills only in part may not.

@@ -24,59 +24,68 @@ use warpbell_hw::Nsid;
 
 /// Checks `options`; what has no meaning without data, or without an SSD, is refused by name.
 pub fn resolve(spec: &ResidentSpec, options: &BenchOptions) -> Result<Job, JobError> {
-    let conflict = |flag, value: String, reason: &str| {
-        Err(JobError::Conflict { flag, value, reason: reason.to_owned() })
-    };
+    refuse_data(options)?;
+    refuse_clients(spec, options)?;
+    let job = Job::resolve(options, &limits())?;
+    check_share(spec, job)
+}
+
+fn conflict<T>(flag: &'static str, value: impl ToString, reason: &str) -> Result<T, JobError> {
+    Err(JobError::Conflict { flag, value: value.to_string(), reason: reason.to_owned() })
+}
+
+/// What has no meaning without data.
+fn refuse_data(options: &BenchOptions) -> Result<(), JobError> {
     let none = "the GPU-resident controller moves no data";
     if !matches!(options.rw, Access::Read | Access::RandRead) {
-        return conflict("rw", options.rw.to_string(), none);
+        return conflict("rw", options.rw, none);
     }
     if let Some(verify) = options.verify {
-        return conflict("verify", verify.to_string(), none);
-    }
-    if options.api == Api::Host {
-        return conflict("api", "host".to_owned(), "the GPU-resident controller answers kernels only");
-    }
-    if options.api == Api::Agent {
-        let reason = "the clients of the GPU-resident controller have queues; use --api raw or io";
-        return conflict("api", "agent".to_owned(), reason);
-    }
-    if options.api == Api::Batch {
-        let reason = "the clients of the GPU-resident controller are single warps; use --api raw or io";
-        return conflict("api", "batch".to_owned(), reason);
-    }
-    if options.api == Api::Array {
-        let reason = "the GPU-resident controller has no data to cache; use --api raw or io";
-        return conflict("api", "array".to_owned(), reason);
-    }
-    if options.api == Api::Raw && spec.wait != Wait::None {
-        return conflict("api", "raw".to_owned(), "resident:wait=each and wait=thread go through io.cuh");
-    }
-    if let Some(protocol) = options.protocol {
-        let reason = "its clients submit by the library's queues alone; without --protocol";
-        return conflict("protocol", protocol.to_string(), reason);
+        return conflict("verify", verify, none);
     }
     if options.offset.0 != 0 || options.size.is_some() {
         let (flag, value) = options.size.map_or(("offset", options.offset), |size| ("size", size));
-        return conflict(flag, value.to_string(), "there are no blocks to choose from; use --io-limit");
+        return conflict(flag, value, "there are no blocks to choose from; use --io-limit");
     }
     if options.random_distribution != Distribution::Random {
-        let value = options.random_distribution.to_string();
-        return conflict("random-distribution", value, "there are no blocks to choose from");
+        let reason = "there are no blocks to choose from";
+        return conflict("random-distribution", options.random_distribution, reason);
     }
     if options.nsid != Nsid(1) {
-        return conflict(
-            "nsid",
-            options.nsid.get().to_string(),
-            "the GPU-resident controller has namespace 1",
-        );
+        return conflict("nsid", options.nsid.get(), "the GPU-resident controller has namespace 1");
+    }
+    Ok(())
+}
+
+/// What its clients are not.
+fn refuse_clients(spec: &ResidentSpec, options: &BenchOptions) -> Result<(), JobError> {
+    if options.api == Api::Host {
+        return conflict("api", "host", "the GPU-resident controller answers kernels only");
+    }
+    if options.api == Api::Agent {
+        let reason = "the clients of the GPU-resident controller have queues; use --api raw or io";
+        return conflict("api", "agent", reason);
+    }
+    if options.api == Api::Batch {
+        let reason = "the clients of the GPU-resident controller are single warps; use --api raw or io";
+        return conflict("api", "batch", reason);
+    }
+    if options.api == Api::Array {
+        let reason = "the GPU-resident controller has no data to cache; use --api raw or io";
+        return conflict("api", "array", reason);
+    }
+    if options.api == Api::Raw && spec.wait != Wait::None {
+        return conflict("api", "raw", "resident:wait=each and wait=thread go through io.cuh");
+    }
+    if let Some(protocol) = options.protocol {
+        let reason = "its clients submit by the library's queues alone; without --protocol";
+        return conflict("protocol", protocol, reason);
     }
     if spec.wait == Wait::Thread && options.sharing == Sharing::Exclusive {
         let reason = "resident:wait=thread makes each thread a client of its own; use --sharing shared";
-        return conflict("sharing", "exclusive".to_owned(), reason);
+        return conflict("sharing", "exclusive", reason);
     }
-    let job = Job::resolve(options, &limits())?;
-    check_share(spec, job)
+    Ok(())
 }
 
 fn limits() -> Limits {

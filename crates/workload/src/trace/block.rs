@@ -4,7 +4,8 @@
 use warpbell_hw::Lba;
 use warpbell_nvme::NvmOpcode;
 
-use super::read::{ReplayError, ReplayOptions};
+use super::error::{LineError, Reason, ReplayError, Wrong};
+use super::read::ReplayOptions;
 use super::replay::{ReplayCommand, SsdReplay};
 use crate::job::{JobError, Limits};
 use crate::options::{ReplayFormat, Sharing};
@@ -35,7 +36,7 @@ impl BlockRequest {
 pub(crate) const COMMANDS_MAX: u64 = 1 << 26;
 
 /// How a file begins that fio has written.
-const FIO: [&str; 2] = ["fio version 2 iolog", "fio version 3 iolog"];
+pub(super) const FIO: [&str; 2] = ["fio version 2 iolog", "fio version 3 iolog"];
 /// An I/O log of fio's has microseconds: those since its begin in version 3, those of `wait` in version 2.
 const FIO_TICK_NS: u64 = 1000;
 /// The time of MSR Cambridge is Windows' file time.
@@ -62,17 +63,15 @@ pub(super) fn parse(
     format: ReplayFormat,
     options: &ReplayOptions,
 ) -> Result<SsdReplay, ReplayError> {
-    let failed = |reason: String| ReplayError::new(file, reason);
     let mut reader = Reader { only: options.only.as_deref(), ..Reader::default() };
     let read = match format {
         ReplayFormat::Fio => fio(text, &mut reader),
         _ => msr(text, &mut reader),
     };
-    read.map_err(failed)?;
+    read.map_err(|error| ReplayError::new(file, error))?;
     let name = reader.name.take();
     let Some(name) = name.filter(|_| !reader.requests.is_empty()) else {
-        let of = options.only.as_ref().map_or(String::new(), |only| format!(" of {only}"));
-        return Err(failed(format!("it has no I/O{of}")));
+        return Err(ReplayError::new(file, Reason::NoIo { only: options.only.clone() }));
     };
     let moving = || reader.requests.iter().filter(|request| !request.is_trim());
     Ok(SsdReplay {
@@ -102,16 +101,14 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// Times follow the order of lines, so that no request waits for one behind it.
-    fn take(&mut self, name: &str, request: BlockRequest) -> Result<(), String> {
+    fn take(&mut self, name: &str, request: BlockRequest) -> Result<(), LineError> {
         if self.only.is_some_and(|only| only != name) {
             return Ok(());
         }
         let known = self.name.get_or_insert_with(|| name.to_owned());
         if known != name {
-            let line = request.line;
-            return Err(format!(
-                "line {line}: '{name}': before it is '{known}'; choose one by --replay-only"
-            ));
+            let wrong = Wrong::OtherFile { name: name.to_owned(), known: known.clone() };
+            return Err(wrong.at(request.line));
         }
         self.latest_ns = self.latest_ns.max(request.at_ns);
         self.requests.push(BlockRequest { at_ns: self.latest_ns, ..request });
@@ -119,8 +116,8 @@ impl Reader<'_> {
     }
 }
 
-fn number(line: u64, what: &str, text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("line {line}: {what} '{text}': expected a whole number below 2^64"))
+fn number(line: u64, what: &'static str, text: &str) -> Result<u64, LineError> {
+    text.parse().map_err(|_| Wrong::Number { what, text: text.to_owned() }.at(line))
 }
 
 /// Lines with their numbers, empty ones left out.
@@ -129,12 +126,12 @@ fn lines(text: &str) -> impl Iterator<Item = (u64, &str)> {
 }
 
 /// An I/O log of fio's, version 2 or 3.
-fn fio(text: &str, reader: &mut Reader<'_>) -> Result<(), String> {
+fn fio(text: &str, reader: &mut Reader<'_>) -> Result<(), LineError> {
     let mut lines = lines(text);
     let first = lines.next().map_or("", |(_, first)| first);
     let timed = match FIO.iter().position(|known| *known == first) {
         Some(version) => version == 1,
-        None => return Err(format!("line 1: '{first}': expected '{}' or '{}'", FIO[0], FIO[1])),
+        None => return Err(Wrong::Version { first: first.to_owned() }.at(1)),
     };
     let mut waited_ns = 0u64;
     for (line, words) in lines {
@@ -159,34 +156,29 @@ fn fio(text: &str, reader: &mut Reader<'_>) -> Result<(), String> {
 }
 
 /// What an action of fio's is to the SSD; `None`: nothing.
-fn fio_opcode(line: u64, action: &str) -> Result<Option<u8>, String> {
+fn fio_opcode(line: u64, action: &str) -> Result<Option<u8>, LineError> {
     match action {
         "add" | "open" | "close" => Ok(None),
         "read" => Ok(Some(NvmOpcode::READ.0)),
         "write" => Ok(Some(NvmOpcode::WRITE.0)),
         "sync" | "datasync" => Ok(Some(NvmOpcode::FLUSH.0)),
         "trim" => Ok(Some(NvmOpcode::DATASET_MANAGEMENT.0)),
-        other => Err(format!(
-            "line {line}: action '{other}': expected read, write, trim, sync, datasync, add, open or close"
-        )),
+        other => Err(Wrong::Action { action: other.to_owned() }.at(line)),
     }
 }
 
 /// Timestamp, host, disk, type, offset, size and response time.
-fn msr(text: &str, reader: &mut Reader<'_>) -> Result<(), String> {
+fn msr(text: &str, reader: &mut Reader<'_>) -> Result<(), LineError> {
     let mut began = None;
     for (line, words) in lines(text) {
         let fields: Vec<&str> = words.split(',').map(str::trim).collect();
         let [time, host, disk, kind, offset, size, _took] = fields[..] else {
-            return Err(format!(
-                "line {line}: {} fields: expected 7, Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime",
-                fields.len()
-            ));
+            return Err(Wrong::Fields { fields: fields.len() }.at(line));
         };
         let opcode = match kind {
             "Read" | "read" => NvmOpcode::READ.0,
             "Write" | "write" => NvmOpcode::WRITE.0,
-            other => return Err(format!("line {line}: type '{other}': expected Read or Write")),
+            other => return Err(Wrong::Type { kind: other.to_owned() }.at(line)),
         };
         let time = number(line, "time", time)?;
         let at_ns = time.saturating_sub(*began.get_or_insert(time)).saturating_mul(MSR_TICK_NS);
@@ -205,10 +197,12 @@ impl SsdReplay {
             let before = warps[warp].len();
             let (first, end) = self.blocks_of(request, limits)?;
             let most = if request.is_trim() { self.most_trimmed(request, limits)? } else { most_blocks };
-            if commands + (end - first).div_ceil(most.into()) > COMMANDS_MAX {
+            let with_it = commands + (end - first).div_ceil(most.into());
+            if with_it > COMMANDS_MAX {
                 let line = request.line;
                 return Err(self.refused(format!(
-                    "line {line}: with it there are more than {COMMANDS_MAX} commands of up to {most} blocks"
+                    "line {line}: with it there are {with_it} commands of up to {most} blocks: there can be at most \
+                     {COMMANDS_MAX}"
                 )));
             }
             push(&mut warps[warp], request, (first, end), most.into());
@@ -273,7 +267,7 @@ impl SsdReplay {
             )));
         };
         if bytes == 0 {
-            return Err(refused("it is of nothing".to_owned()));
+            return Err(refused("must be of a byte or more".to_owned()));
         }
         if whole && !(offset.is_multiple_of(block) && bytes.is_multiple_of(block)) {
             return Err(refused(format!("writes and trims are whole blocks of {block} bytes")));
@@ -399,12 +393,14 @@ mod tests {
         assert!(far.starts_with("--replay t: line 2: a read of 1 bytes at 32768: leaves "), "{far}");
         let part = said("fio version 2 iolog\n/d write 512 100\n");
         assert!(part.ends_with("writes and trims are whole blocks of 512 bytes"), "{part}");
-        assert!(said("fio version 2 iolog\n/d read 0 0\n").ends_with("it is of nothing"));
+        assert!(said("fio version 2 iolog\n/d read 0 0\n").ends_with("must be of a byte or more"));
         // Lines with 2^40 blocks, a block at a time.
         let large = parsed("fio version 2 iolog\n/d read 0 512\n/d read 0 562949953421312\n", None).unwrap();
         let said = large.for_blocks(&Limits::of_blocks(1 << 40), 1).unwrap_err().to_string();
         assert!(
-            said.contains("line 3: with it there are more than 67108864 commands of up to 1 blocks"),
+            said.ends_with(
+                "line 3: with it there are 1099511627777 commands of up to 1 blocks: there can be at most 67108864"
+            ),
             "{said}"
         );
     }

@@ -2,6 +2,7 @@
 
 mod block;
 mod chrome;
+mod error;
 mod event;
 mod file;
 mod read;
@@ -11,10 +12,11 @@ mod summary;
 pub use block::BlockRequest;
 pub(crate) use block::COMMANDS_MAX;
 pub use chrome::{CHROME_SCHEMA, ChromeEvent, ChromeWriter};
+pub use error::ReplayError;
 pub use event::{Event, What};
 pub(crate) use file::collected;
 pub use file::{Clock, SsdTrace, TRACE_SCHEMA, TraceFile};
-pub use read::{ReplayError, ReplayOptions, parse_block_trace, parse_replay, read_replay};
+pub use read::{ReplayOptions, parse_block_trace, parse_replay, read_replay};
 pub(crate) use replay::adapted;
 pub use replay::{ReplayCommand, SsdReplay};
 pub use summary::TraceSummary;

@@ -9,6 +9,7 @@ use warpbell_kernels::abi::TRACE_INDEX_BITS;
 
 use super::block;
 use super::chrome::CHROME_SCHEMA;
+use super::error::{Reason, ReplayError, TraceError};
 use super::event::What;
 use super::file::{SsdTrace, TRACE_SCHEMA};
 use super::replay::{ReplayCommand, SsdReplay};
@@ -17,14 +18,6 @@ use warpbell_hw::Lba;
 
 /// More than any SSD's queues have room for: a file that says so is not believed.
 const MOST_WARPS: u32 = 1 << 21;
-
-/// A file that is no trace of ours.
-#[derive(Debug, thiserror::Error)]
-#[error("--replay {file}: {reason}")]
-pub struct ReplayError {
-    file: String,
-    reason: String,
-}
 
 /// Either form: what both have, and what only one has.
 #[derive(Deserialize)]
@@ -73,12 +66,6 @@ struct Submission {
     command: Command,
 }
 
-impl ReplayError {
-    pub(super) fn new(file: &str, reason: String) -> ReplayError {
-        ReplayError { file: file.to_owned(), reason }
-    }
-}
-
 /// How a file is replayed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplayOptions {
@@ -104,10 +91,7 @@ impl From<ReplayTiming> for ReplayOptions {
 /// Reads the trace at `path`: what to submit again on each of its SSDs.
 pub fn read_replay(path: &Path, options: &ReplayOptions) -> Result<Vec<SsdReplay>, ReplayError> {
     let file = path.display().to_string();
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) => return Err(ReplayError { file, reason: error.to_string() }),
-    };
+    let text = std::fs::read_to_string(path).map_err(|error| ReplayError::new(&file, error))?;
     let format = match options.format {
         ReplayFormat::Auto => block::recognized(&text),
         named => named,
@@ -130,16 +114,15 @@ pub fn parse_block_trace(
 
 /// What to submit again, by the text of the trace `file`.
 pub fn parse_replay(file: &str, text: &str, timing: ReplayTiming) -> Result<Vec<SsdReplay>, ReplayError> {
-    let failed = |reason: String| ReplayError { file: file.to_owned(), reason };
+    let failed = |error: TraceError| ReplayError::new(file, error);
     let document: Document =
-        serde_json::from_str(text).map_err(|error| failed(format!("no trace of warpbell bench: {error}")))?;
-    let found = parts(document).map_err(&failed)?;
+        serde_json::from_str(text).map_err(|error| ReplayError::new(file, Reason::Json(error)))?;
+    let found = parts(document).map_err(failed)?;
     let replays = found.into_iter().map(|(ssd, submissions)| of_ssd(file, timing, ssd, submissions));
-    replays.collect::<Result<_, _>>().map_err(&failed)
+    replays.collect::<Result<_, _>>().map_err(failed)
 }
 
-fn parts(document: Document) -> Result<Vec<(SsdTrace, Vec<Submission>)>, String> {
-    let expected = || format!("expected schema {TRACE_SCHEMA} or {CHROME_SCHEMA}, as --trace writes them");
+fn parts(document: Document) -> Result<Vec<(SsdTrace, Vec<Submission>)>, TraceError> {
     match document {
         Document { schema: Some(schema), ssds: Some(ssds), .. } if schema == TRACE_SCHEMA => {
             let mut ssds = ssds;
@@ -148,22 +131,22 @@ fn parts(document: Document) -> Result<Vec<(SsdTrace, Vec<Submission>)>, String>
             Ok(ssds.into_iter().zip(submissions).collect())
         }
         Document { trace_events: Some(entries), warpbell: Some(about), .. } => {
-            let about: About = serde_json::from_value(about).map_err(|_| expected())?;
+            let about: About = serde_json::from_value(about).map_err(|_| TraceError::NoSchemaOfOurs)?;
             if about.schema != CHROME_SCHEMA {
-                return Err(format!("schema {}: {}", about.schema, expected()));
+                return Err(TraceError::Schema { schema: about.schema });
             }
             let mut submissions: Vec<Vec<Submission>> = about.ssds.iter().map(|_| Vec::new()).collect();
             for entry in entries.into_iter().filter(|entry| entry.ph == "b") {
                 let pid = entry.pid;
                 let of_ssd =
                     usize::try_from(pid).ok().and_then(|pid| submissions.get_mut(pid.wrapping_sub(1)));
-                let of_ssd = of_ssd.ok_or_else(|| format!("process {pid} is no SSD of this trace"))?;
+                let of_ssd = of_ssd.ok_or(TraceError::Process { pid })?;
                 of_ssd.extend(span(entry)?);
             }
             Ok(about.ssds.into_iter().zip(submissions).collect())
         }
-        Document { schema: Some(schema), .. } => Err(format!("schema {schema}: {}", expected())),
-        Document { schema: None, .. } => Err(format!("it names no schema: {}", expected())),
+        Document { schema: Some(schema), .. } => Err(TraceError::Schema { schema }),
+        Document { schema: None, .. } => Err(TraceError::NoSchema),
     }
 }
 
@@ -173,12 +156,12 @@ fn submission(event: &super::Event) -> Option<Submission> {
     Some(Submission { clock_ns: event.clock_ns, warp: event.warp, command })
 }
 
-fn span(entry: Entry) -> Result<Option<Submission>, String> {
+fn span(entry: Entry) -> Result<Option<Submission>, TraceError> {
     if entry.cat.as_deref() != Some("command") {
         return Ok(None);
     }
     let command: Command = serde_json::from_value(entry.args.unwrap_or_default())
-        .map_err(|error| format!("a span at {} us does not say its command: {error}", entry.ts))?;
+        .map_err(|error| TraceError::Span { at_us: entry.ts, error })?;
     let warp = u32::try_from(entry.tid.saturating_sub(1)).unwrap_or(u32::MAX);
     Ok(Some(Submission { clock_ns: (entry.ts * 1e3).round() as u64, warp, command }))
 }
@@ -188,18 +171,16 @@ fn of_ssd(
     timing: ReplayTiming,
     ssd: SsdTrace,
     submissions: Vec<Submission>,
-) -> Result<SsdReplay, String> {
+) -> Result<SsdReplay, TraceError> {
     let (begin_ns, warps) = (submissions.iter().map(|one| one.clock_ns).min().unwrap_or(0), ssd.warps);
     if warps > MOST_WARPS {
-        return Err(format!("{warps} warps on {}: there can be at most {MOST_WARPS}", ssd.device));
+        return Err(TraceError::Warps { warps, ssd: ssd.device, most: MOST_WARPS });
     }
     let mut of_warps: Vec<Vec<Submission>> = (0..warps).map(|_| Vec::new()).collect();
     for submission in submissions {
         let warp = submission.warp;
         let of_warp = of_warps.get_mut(warp as usize);
-        of_warp
-            .ok_or_else(|| format!("a command of warp {warp}, on {} with {warps}", ssd.device))?
-            .push(submission);
+        of_warp.ok_or_else(|| TraceError::Warp { warp, ssd: ssd.device.clone(), warps })?.push(submission);
     }
     let warps: Vec<Vec<ReplayCommand>> =
         of_warps.into_iter().map(|of_warp| in_order(of_warp, begin_ns)).collect();

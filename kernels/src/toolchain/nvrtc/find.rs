@@ -1,7 +1,7 @@
 //! Where NVRTC is.
 
 use std::env;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -11,23 +11,43 @@ use super::ffi::Library;
 /// What the loader is asked for where no file was found or named.
 const NAME: &str = "libnvrtc.so.13";
 
+/// Why it was not loaded.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotLoaded {
+    #[error("WARPBELL_NVRTC=none forbids it")]
+    Forbidden,
+    #[error("WARPBELL_NVRTC={}: {error}", chosen.display())]
+    Chosen { chosen: OsString, error: OpenError },
+    #[error("{}", tried.iter().map(OpenError::to_string).collect::<Vec<_>>().join("; "))]
+    Tried { tried: Vec<OpenError> },
+}
+
+/// Why a file was not loaded; mostly the loader's own words, which name it.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum OpenError {
+    #[error("{0}")]
+    Loader(String),
+    #[error("{}: {error}", library.display())]
+    Library { library: PathBuf, error: libloading::Error },
+}
+
 /// Loads it: the file that `WARPBELL_NVRTC` names (`none`: never), what the loader finds (LD_LIBRARY_PATH, ldconfig),
-/// then in `CUDA_HOME`, `CUDA_PATH`, `/usr/local/cuda`, and in the folder of `scripts/cuda-setup`. Else: what was tried.
-pub(super) fn library() -> Result<Library, String> {
+/// then in `CUDA_HOME`, `CUDA_PATH`, `/usr/local/cuda`, and in the folder of `scripts/cuda-setup`.
+pub(super) fn library() -> Result<Library, NotLoaded> {
     match env::var_os("WARPBELL_NVRTC").filter(|chosen| !chosen.is_empty()) {
         Some(chosen) => chosen_library(&chosen),
         None => first_that_loads(),
     }
 }
 
-fn chosen_library(chosen: &OsStr) -> Result<Library, String> {
+fn chosen_library(chosen: &OsStr) -> Result<Library, NotLoaded> {
     if chosen == "none" {
-        return Err("WARPBELL_NVRTC=none forbids it".to_owned());
+        return Err(NotLoaded::Forbidden);
     }
-    open(Path::new(chosen)).map_err(|error| format!("WARPBELL_NVRTC={}: {error}", chosen.display()))
+    open(Path::new(chosen)).map_err(|error| NotLoaded::Chosen { chosen: chosen.to_owned(), error })
 }
 
-fn first_that_loads() -> Result<Library, String> {
+fn first_that_loads() -> Result<Library, NotLoaded> {
     let mut tried = Vec::new();
     for candidate in [PathBuf::from(NAME)].into_iter().chain(files()) {
         match open(&candidate) {
@@ -35,15 +55,14 @@ fn first_that_loads() -> Result<Library, String> {
             Err(error) => tried.push(error),
         }
     }
-    Err(tried.join("; "))
+    Err(NotLoaded::Tried { tried })
 }
 
-fn open(library: &Path) -> Result<Library, String> {
+fn open(library: &Path) -> Result<Library, OpenError> {
     let builtins = library.parent().and_then(builtins);
-    Library::open(builtins.as_deref(), library).map_err(|error| {
-        // Which already names the file.
-        let why = std::error::Error::source(&error).map(ToString::to_string);
-        why.unwrap_or_else(|| format!("{}: {error}", library.display()))
+    Library::open(builtins.as_deref(), library).map_err(|error| match std::error::Error::source(&error) {
+        Some(why) => OpenError::Loader(why.to_string()),
+        None => OpenError::Library { library: library.to_owned(), error },
     })
 }
 
@@ -87,7 +106,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_loaded_is_named_with_what_to_install() {
-        let refused = |chosen: &str| chosen_library(OsStr::new(chosen)).err().unwrap();
+        let refused = |chosen: &str| chosen_library(OsStr::new(chosen)).err().unwrap().to_string();
         assert_eq!(refused("none"), "WARPBELL_NVRTC=none forbids it");
         let tried = refused("/nowhere/libnvrtc.so.13");
         assert!(tried.contains("/nowhere/libnvrtc.so.13: cannot open"), "{tried}");

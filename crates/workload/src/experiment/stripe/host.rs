@@ -7,6 +7,7 @@ use std::time::Instant;
 use warpbell::{AttachOptions, Attachment, Ssd, Volume, VolumeIo, VolumeIoSpec, VolumeLayout};
 use warpbell_base::SplitMix64;
 
+use super::super::unfit::Unfit;
 use super::super::{Figures, Lab, figures_of_ios};
 use super::{Measured, Places, Shape, refusal};
 use crate::cpu;
@@ -19,7 +20,7 @@ pub(super) fn measure(
     ssds: &[Ssd],
     shape: Shape,
     size: ByteSize,
-) -> Result<Result<Measured, String>, RunError> {
+) -> Result<Result<Measured, Unfit>, RunError> {
     let options = AttachOptions::new().target(lab.target).nsid(Some(lab.options.nsid));
     let queues = ssds.iter().map(|ssd| ssd.attach(&options)).collect::<Result<Vec<Attachment>, _>>()?;
     let volume = Arc::new(shape.volume(&queues)?);

@@ -4,6 +4,7 @@ use warpbell::{Ssd, Volume, VolumeLayout};
 use warpbell_kernels::abi::BENCH_VOLUME_MEMBERS;
 use warpbell_softctl::ClientModel;
 
+use super::super::unfit::Unfit;
 use super::super::{Lab, figures_of};
 use super::{Measured, Places, Shape, refusal};
 use crate::error::RunError;
@@ -42,14 +43,13 @@ pub(super) fn measure(
     (name, ssds): (&str, &[Ssd]),
     (shape, policy): (Shape, VolumePolicy),
     size: ByteSize,
-) -> Result<Result<Measured, String>, RunError> {
+) -> Result<Result<Measured, Unfit>, RunError> {
     if ssds.len() > BENCH_VOLUME_MEMBERS as usize {
-        let reason = format!("{} SSDs: the kernel has room for {BENCH_VOLUME_MEMBERS}", ssds.len());
-        return Ok(Err(reason));
+        return Ok(Err(Unfit::Members { ssds: ssds.len() }));
     }
     let job = match crate::bench::resolve(lab.ssd, &lab.reads(size)) {
         Ok(job) => job,
-        Err(RunError::Job(error)) => return Ok(Err(error.to_string())),
+        Err(RunError::Job(error)) => return Ok(Err(error.into())),
         Err(error) => return Err(error),
     };
     let queues = VolumeReads::attach(ssds, lab.target, &job)?;
@@ -71,15 +71,15 @@ pub(super) fn measure(
 }
 
 /// Why a read is no command on one SSD, if so.
-fn uncommanded(volume: &Volume, shape: Shape, bytes: u64) -> Option<String> {
+fn uncommanded(volume: &Volume, shape: Shape, bytes: u64) -> Option<Unfit> {
     let chunk = shape.chunk;
     let most = volume.command_bytes();
     if bytes > chunk {
-        Some(format!("{bytes} bytes: above the chunk, {chunk} bytes, and a kernel's read is of one SSD"))
+        Some(Unfit::AboveChunk { bytes, chunk })
     } else if !chunk.is_multiple_of(bytes) {
-        Some(format!("{bytes} bytes: reads cross chunks of {chunk} bytes, and a kernel's read is of one SSD"))
+        Some(Unfit::CrossesChunks { bytes, chunk })
     } else if bytes > most {
-        Some(format!("{bytes} bytes: one command moves at most {most}"))
+        Some(Unfit::Command { bytes, most })
     } else {
         None
     }

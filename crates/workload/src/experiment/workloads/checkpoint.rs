@@ -5,6 +5,7 @@ use warpbell::Ssd;
 use super::{Requests, Way, refusal};
 use crate::bench::shared_out;
 use crate::error::RunError;
+use crate::experiment::unfit::Unfit;
 use crate::experiment::{Figures, Lab};
 use crate::job::Job;
 use crate::options::ReplayTiming;
@@ -94,12 +95,12 @@ fn requests(
     ssd: &Ssd,
     (pieces, save): (u64, bool),
     size: ByteSize,
-) -> Result<Result<Requests, String>, RunError> {
+) -> Result<Result<Requests, Unfit>, RunError> {
     let mut requests = Requests::on(lab, ssd)?;
     let piece = requests.whole(size.0);
     let (need, room) = (pieces.saturating_mul(piece), requests.room());
     if piece == 0 || need > room {
-        return Ok(Err(format!("{need} bytes of the state, and {} has {room}", ssd.name())));
+        return Ok(Err(Unfit::State { bytes: need, ssd: ssd.name().to_string(), room }));
     }
     for index in 0..pieces {
         if requests.is_full() {

@@ -8,6 +8,7 @@ use warpbell_data::Csr;
 
 use super::{Requests, Way, done, refusal, seconds};
 use crate::error::RunError;
+use crate::experiment::unfit::Unfit;
 use crate::experiment::{Figures, Lab};
 use crate::options::ReplayTiming;
 
@@ -67,10 +68,9 @@ pub(in crate::experiment) fn ways(lab: &Lab<'_>) -> Result<Vec<Way>, RunError> {
     let csr = Csr { nodes: lab.options.ops, edges: lab.options.ops * DEGREE };
     let room = Requests::on(lab, lab.ssd)?.room();
     if csr.edges * EDGE > room {
-        let reason =
-            format!("{} edges take {} bytes, and the namespace has {room}", csr.edges, csr.edges * EDGE);
         let skip: Way = Box::new(move |lab| {
-            lab.skip("rows", reason.clone());
+            let (count, bytes) = (csr.edges, csr.edges * EDGE);
+            lab.skip("rows", Unfit::Items { what: "edges", count, bytes, room });
             Ok(())
         });
         return Ok(vec![skip]);
@@ -133,9 +133,9 @@ impl Search {
         sum: &mut Sum,
     ) -> Result<bool, RunError> {
         let mut requests = Requests::on(lab, lab.ssd)?;
-        let wrong = page.filter(|page| *page == 0 || !page.is_multiple_of(requests.block)).map(|page| {
-            format!("{page} bytes: must be a multiple of the block size, {} bytes", requests.block)
-        });
+        let wrong = page
+            .filter(|page| *page == 0 || !page.is_multiple_of(requests.block))
+            .map(|page| Unfit::Block { bytes: page, block: requests.block });
         if wrong.is_none() {
             ask(&mut requests, &self.graph, level, page);
         }

@@ -45,6 +45,54 @@ pub(in crate::experiment) fn ways(lab: &Lab<'_>) -> Vec<Way> {
     ways
 }
 
+/// Where the values of a sequence lie.
+#[derive(Clone, Copy)]
+struct Layout {
+    order: Order,
+    /// Bytes of a value.
+    value: u64,
+}
+
+impl Layout {
+    /// Offset of the value of a token in a layer.
+    fn place(self, sequence: u64, token: u64, layer: u64) -> u64 {
+        let within = match self.order {
+            Order::ByToken => token * LAYERS + layer,
+            Order::ByLayer => layer * TOKENS + token,
+        };
+        (sequence * LAYERS * TOKENS + within) * self.value
+    }
+
+    /// The values of a window of tokens in one layer.
+    fn get(self, requests: &mut Requests, sequence: u64, first: u64, layer: u64) {
+        match self.order {
+            Order::ByToken => (first..first + WINDOW)
+                .for_each(|token| requests.read(self.place(sequence, token, layer), self.value, 0)),
+            Order::ByLayer => requests.read(self.place(sequence, first, layer), self.value * WINDOW, 0),
+        }
+    }
+
+    /// The values of one token in all layers.
+    fn put(self, requests: &mut Requests, sequence: u64, token: u64) {
+        match self.order {
+            Order::ByToken => requests.write(self.place(sequence, token, 0), self.value * LAYERS),
+            Order::ByLayer => {
+                (0..LAYERS).for_each(|layer| requests.write(self.place(sequence, token, layer), self.value))
+            }
+        }
+    }
+
+    /// Commands of `got` gets and `put` puts, where one moves at most so many bytes.
+    fn commands(self, (got, put): (u64, u64), most: u64) -> u64 {
+        let value = self.value;
+        let (of_get, of_put) = match self.order {
+            Order::ByToken => (WINDOW * value.div_ceil(most), (value * LAYERS).div_ceil(most)),
+            Order::ByLayer => ((value * WINDOW).div_ceil(most), LAYERS * value.div_ceil(most)),
+        };
+        got * of_get + put * of_put
+    }
+}
+
 fn row(lab: &mut Lab<'_>, name: String, order: Order, gets: u64, size: ByteSize) -> Result<(), RunError> {
     let mut requests = Requests::on(lab, lab.ssd)?;
     let (value, operations) = (requests.whole(size.0), lab.options.ops);
@@ -63,14 +111,7 @@ fn row(lab: &mut Lab<'_>, name: String, order: Order, gets: u64, size: ByteSize)
     let Ok(zipf) = Zipf::new(sequences as f64, SKEW) else {
         return Err(RunError::Unmeasurable(format!("{name}: no distribution of {sequences} sequences")));
     };
-    let place = |sequence, token, layer| {
-        let within = match order {
-            Order::ByToken => token * LAYERS + layer,
-            Order::ByLayer => layer * TOKENS + token,
-        };
-        (sequence * LAYERS * TOKENS + within) * value
-    };
-    let mut got = 0;
+    let (layout, mut got) = (Layout { order, value }, 0);
     for _ in 0..operations {
         if requests.is_full() {
             break;
@@ -79,27 +120,13 @@ fn row(lab: &mut Lab<'_>, name: String, order: Order, gets: u64, size: ByteSize)
         if random.random_range(0..100) < gets {
             got += 1;
             let (layer, first) = (random.random_range(0..LAYERS), random.random_range(0..=TOKENS - WINDOW));
-            match order {
-                Order::ByToken => (first..first + WINDOW)
-                    .for_each(|token| requests.read(place(sequence, token, layer), value, 0)),
-                Order::ByLayer => requests.read(place(sequence, first, layer), value * WINDOW, 0),
-            }
+            layout.get(&mut requests, sequence, first, layer);
         } else {
-            let token = random.random_range(0..TOKENS);
-            match order {
-                Order::ByToken => requests.write(place(sequence, token, 0), value * LAYERS),
-                Order::ByLayer => {
-                    (0..LAYERS).for_each(|layer| requests.write(place(sequence, token, layer), value));
-                }
-            }
+            layout.put(&mut requests, sequence, random.random_range(0..TOKENS));
         }
         requests.next_warp();
     }
-    let (of_get, of_put) = match order {
-        Order::ByToken => (WINDOW * value.div_ceil(most), (value * LAYERS).div_ceil(most)),
-        Order::ByLayer => ((value * WINDOW).div_ceil(most), LAYERS * value.div_ceil(most)),
-    };
-    let expected = (got * of_get + (operations - got) * of_put) as f64 / operations as f64;
+    let expected = layout.commands((got, operations - got), most) as f64 / operations as f64;
     let figures = play(lab, &name, requests, operations)?;
     push(lab, name, figures.map(|figures| figures.with("expected_commands_per_op", expected)));
     Ok(())

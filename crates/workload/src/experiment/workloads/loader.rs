@@ -7,6 +7,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::{Requests, Way, play, push, random, refusal, seconds};
 use crate::error::RunError;
 use crate::experiment::Lab;
+use crate::experiment::unfit::Unfit;
 use crate::options::ReplayTiming;
 use crate::size::ByteSize;
 
@@ -94,8 +95,8 @@ fn epochs(
     let mut requests = Requests::on(lab, lab.ssd)?;
     let (record, records) = (requests.whole(size.0), lab.options.ops);
     if record == 0 || records.saturating_mul(record) > requests.room() {
-        let (need, room) = (records.saturating_mul(record), requests.room());
-        lab.skip(name, format!("{records} records take {need} bytes, and the namespace has {room}"));
+        let (bytes, room) = (records.saturating_mul(record), requests.room());
+        lab.skip(name, Unfit::Items { what: "records", count: records, bytes, room });
         return Ok(None);
     }
     let mut random = random(lab, row);

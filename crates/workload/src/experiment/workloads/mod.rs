@@ -19,6 +19,7 @@ use warpbell_hw::Lba;
 use warpbell_nvme::NvmOpcode;
 
 use super::limits::ReadLimits;
+use super::unfit::Unfit;
 use super::{Figures, Lab, Way, figures_of};
 use crate::error::RunError;
 use crate::job::Limits;
@@ -136,9 +137,8 @@ impl Requests {
 }
 
 /// Why there are too many requests, if so.
-fn refusal(requests: &Requests) -> Option<String> {
-    let reason = || format!("{COMMANDS_MAX} commands or more: choose a smaller --ops");
-    requests.is_full().then(reason)
+fn refusal(requests: &Requests) -> Option<Unfit> {
+    requests.is_full().then_some(Unfit::Commands)
 }
 
 /// Commands of a run that have completed, and the bytes that they have moved: of the run, and not of the list.
@@ -203,6 +203,9 @@ mod tests {
         assert_eq!((requests.commands, requests.warps[0].len()), (COMMANDS_MAX + 1, 2), "a request is whole");
         requests.read(0, 4096, 0);
         assert_eq!(requests.warps[0].len(), 2, "none more");
-        assert_eq!(refusal(&requests).unwrap(), "67108864 commands or more: choose a smaller --ops");
+        assert_eq!(
+            refusal(&requests).unwrap().to_string(),
+            "67108864 commands or more: choose a smaller --ops"
+        );
     }
 }

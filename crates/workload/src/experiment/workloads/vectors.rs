@@ -5,6 +5,7 @@ use super::{Requests, Way, play, push, random};
 use crate::distribution::Ranks;
 use crate::error::RunError;
 use crate::experiment::Lab;
+use crate::experiment::unfit::Unfit;
 use crate::size::ByteSize;
 
 /// Rows that a query compares by itself.
@@ -35,7 +36,7 @@ fn row(lab: &mut Lab<'_>, name: String, size: ByteSize, reads: u64, vectors: u64
     let places = requests.room().checked_div(bytes).unwrap_or(0);
     if places == 0 {
         let room = requests.room();
-        lab.skip(&name, format!("{vectors} vectors take {bytes} bytes, and the namespace has {room}"));
+        lab.skip(&name, Unfit::Items { what: "vectors", count: vectors, bytes, room });
         return Ok(());
     }
     let Some(ranks) = Ranks::new(places, SKEW) else {
