@@ -150,17 +150,18 @@ template <sharing Mode> class bench_warp : workload {
 
     // This lane's slots whose commands were answered, or refused.
     WARPBELL_D u32 ended() {
-        const queue<Mode>& queue = session_.queue();
-        const u32 answered = queue.answered();
-        u32 ended = refused_;
+        const queue<Mode>& q = session_.queue();
+        const u32 answered = q.answered();
+        u32 found = refused_;
         for (u32 left = answered != 0 ? busy() & ~refused_ : 0; left != 0; left &= left - 1u) {
             const u32 k = port::lowest(left);
-            ended |= (answered >> queue.id(slot_[k].token) & 1u) << k;
+            found |= (answered >> q.id(slot_[k].token) & 1u) << k;
         }
-        return ended;
+        return found;
     }
 
-    // Takes in those; every so often also those that are past their deadline; and all if the queue is lost.
+    // Takes in this lane's commands that have ended; every so often also those past their deadline, and all
+    // if the queue is lost.
     WARPBELL_D void harvest(bool lost) {
         const bool all = lost || (ticks_ & 15u) == 0;
         for (u32 left = all ? busy() : ended(); left != 0; left &= left - 1u) {

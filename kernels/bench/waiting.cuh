@@ -37,6 +37,7 @@ class waiting_slots {
     WARPBELL_D void delay(u32 k, u64 due_ns) {
         delayed_ |= 1u << k;
         slot_[k].at_ns = due_ns;
+        slot_[k].cid = until_replaced;
     }
     // The buffer is in use, by the command `cid` or, of until_replaced, until the queue is replaced.
     WARPBELL_D void hold(u32 k, u32 cid, bool unfinished, u64 now_ns) {

@@ -67,6 +67,8 @@ void start_warp(Worker& worker, Block& block, uint32_t index) {
     warp.number = block.index.x * worker.warps_per_block + index;
     warp.epoch = ~0ull;
     warp.wake = ~0ull;
+    for (Rendezvous& meeting : warp.rendezvous)
+        meeting.key = closed;
     warp.joined = warp.rendezvous;
     const uint32_t first = index * warp_lanes, end = worker.launch.block_x;
     for (uint32_t thread = first; thread < first + warp_lanes && thread < end; ++thread) {

@@ -18,7 +18,7 @@ constexpr uint32_t warp_lanes = 32;
 struct Warp;
 struct Worker;
 
-// One line of the cache has all that a switch and an access need.
+// One line of the cache has all that a switch needs, and an access without costs.
 struct alignas(64) Lane {
     Context context;
     Warp* warp;
@@ -31,6 +31,9 @@ struct alignas(64) Lane {
     bool reduces;      // with costs: its read-modify-writes return nothing, and are not waited for
     uint64_t time;     // with costs: when it may perform its next access (charge.h)
 };
+#if !SIMT_TSAN && !SIMT_ASAN && !defined(WARPBELL_SIMT_BOOST)
+static_assert(offsetof(Lane, time) == 64, "the rest fits one line");
+#endif
 
 // initial-exec makes a thread_local one instruction even in a shared object. Modules that are loaded at run
 // time go without: a process has room for few that have it, and Python for one.

@@ -31,8 +31,7 @@ template <bool last = false> SIMT_INLINE void leave(Lane& lane) {
     ++worker.count.switches;
     if (SIMT_LIKELY(running.turn)) {
         Lane& next = next_lane(worker);
-        // Without a seed nobody who runs has another go in this turn.
-        if (SIMT_UNLIKELY(worker.random) && &next == &lane)
+        if (SIMT_UNLIKELY(&next == &lane)) // of a barrier that it was the last to come to, or by chance
             return;
         running.lane = &next;
         switch_context<last>(lane.context, next.context);
@@ -101,6 +100,21 @@ template <Op op> SIMT_INLINE uint64_t result_alone(uint32_t index, uint64_t valu
     return op == Op::syncwarp ? 0 : value;
 }
 
+// Notes that the lane has come, with its operand. Returns who has.
+template <Op op>
+SIMT_INLINE uint32_t arrive(Warp& warp, Rendezvous& meeting, uint32_t index, uint64_t value,
+                            uint32_t source) {
+    // One word for arrivals and votes: of two -O3 made a vector, whose latency each switch waits for.
+    const uint64_t vote = is_vote<op> ? value : 0;
+    const uint64_t arrivals = meeting.arrivals | (vote << 32 | 1) << index;
+    meeting.arrivals = arrivals;
+    if constexpr (!is_vote<op> && op != Op::syncwarp) {
+        warp.value[index] = value;
+        warp.source[index] = source;
+    }
+    return static_cast<uint32_t>(arrivals);
+}
+
 // Meets the other lanes of `mask` and returns this lane's result.
 template <Op op> SIMT_ENTRY uint64_t meet(uint32_t mask, uint64_t value, uint32_t source) {
     Lane& lane = *running.lane;
@@ -125,16 +139,8 @@ template <Op op> SIMT_ENTRY uint64_t meet(uint32_t mask, uint64_t value, uint32_
     if constexpr (op == Op::syncwarp)
         tsan_release(edge);
 #endif
-    // One word for both: a compiler made vectors of two.
-    const uint64_t vote = is_vote<op> ? value : 0;
-    const uint64_t arrivals = meeting.arrivals | (vote << 32 | 1) << index;
-    meeting.arrivals = arrivals;
-    if constexpr (!is_vote<op> && op != Op::syncwarp) {
-        warp.value[index] = value;
-        warp.source[index] = source;
-    }
     const uint32_t group = mask & warp.live;
-    if (static_cast<uint32_t>(arrivals) != group) {
+    if (arrive<op>(warp, meeting, index, value, source) != group) {
         leave(lane);
     } else {
         complete(warp, meeting, group);

@@ -372,7 +372,11 @@ template <class Calls, class Group> class player {
         both(of(WARPBELL_OPERATION_FLUSH, {0, 0, nullptr, 0}, WARPBELL_FUA));
         both(of(WARPBELL_OPERATION_READ, whole(), 1));
         both(of(0x100u + WARPBELL_OPERATION_READ, whole(), 0));
-        both(of(9, whole(), 0));
+        // Dataset Management, Verify, Reservation Release, Copy, and one of a vendor's.
+        const u32 others[] = {9, 0x0c, 0x15, 0x19, 0x81};
+        for (const u32 other : others) {
+            both(of(other, whole(), 0));
+        }
         both(of(WARPBELL_OPERATION_WRITE_ZEROES, {args_.ns.blocks, 1, nullptr, 0}, 0));
         both(of(WARPBELL_OPERATION_COMPARE, {0, 1, nullptr, 0}, 0));
         if constexpr (warp_wide) {

@@ -221,7 +221,7 @@ impl<'a> Drive<'a> {
             self.control.begin(self.ssd);
         }
         if let ([worker], Stopwatch::Real(_)) = (&mut *workers, self.clock) {
-            worker.is_alone();
+            worker.poll_in_a_row();
         }
         self.look(workers);
         while self.ended.is_none() && !workers.iter().all(Worker::is_done) {

@@ -38,9 +38,10 @@ namespace detail {
 
 // Whether it needs the right to write.
 WARPBELL_HD constexpr bool changes_medium(opcode op) { return op != opcode::read && op != opcode::compare; }
-// Whether it names blocks by its dwords 10 to 12.
+// Whether it is known to name blocks by its dwords 10 to 12, and no others. Nobody has checked what else a
+// controller may touch by an opcode that is not here: Copy has its blocks in its data.
 WARPBELL_HD constexpr bool for_blocks(opcode op) {
-    return op != opcode::flush && op != opcode::dataset_management;
+    return op == opcode::read || op == opcode::write || op == opcode::compare || op == opcode::write_zeroes;
 }
 // Whether a command for blocks carries data of as many bytes.
 WARPBELL_HD constexpr bool carries_blocks(opcode op) { return op != opcode::write_zeroes; }

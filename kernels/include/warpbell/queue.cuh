@@ -51,7 +51,7 @@ class backoff {
   public:
     // From the first poll on. 0: the queue's default.
     WARPBELL_D explicit backoff(u64 timeout_ns = 0) : timeout_ns_(timeout_ns) {}
-    // Of the lane that leads its group: a poll has found the deadline over.
+    // In the lane that leads its group: a poll has found the deadline over.
     WARPBELL_D bool is_over() const { return final_; }
 
   private:
@@ -139,9 +139,11 @@ template <sharing Mode> class queue : tracer {
     template <class Group> WARPBELL_D optional<status> try_wait(const Group& group, io_token& token);
     // Whether try_wait would have a status, or a reason for none. Consumes nothing.
     WARPBELL_D bool is_answered(const io_token& token) const;
-    // Which of this lane's commands is_answered is true of: bit id(token). For whoever has many in flight.
+    // Which of this lane's commands have their answer, of those in flight on the queue that it is attached to
+    // now: bit id(token). For whoever has many. try_wait makes their data visible. All bits if the queue is
+    // lost.
     WARPBELL_D u32 answered() const;
-    // Which of the lane's ids a token of its own in flight has; of any other token some number.
+    // Which of the lane's ids such a token has; of any other token some number, which may be no bit's.
     WARPBELL_D u32 id(const io_token& token) const { return (token.cid() - first_cid_) & 0xffffu; }
     // Waits for each lane's own command. Lanes with an empty token take part and get success.
     template <class Group> WARPBELL_D status wait(const Group& group, io_token&& token, u64 timeout_ns = 0);

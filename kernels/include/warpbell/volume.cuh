@@ -72,7 +72,7 @@ class volume_span {
 static_assert(__is_trivially_copyable(warpbell_volume_ref) &&
               __is_trivially_copyable(warpbell_volume_buffer_ref) && __is_trivially_copyable(volume_span));
 
-// What a volume is to do. Any other opcode than a command's functions give is refused with invalid_field.
+// What a volume is to do. Other opcodes than those of a command's functions are refused with invalid_field.
 using volume_command = basic_command<volume_span>;
 
 // ---- mapping: warp -> queue -> SSD
@@ -115,8 +115,8 @@ struct hashed {
 // warps, q * w * ceil(b / q) warps.
 struct by_cta {
     WARPBELL_D static u32 position(u32, u32 queues) {
-        const u32 warps = (port::block_threads() + WARPBELL_WARP_LANES - 1u) / WARPBELL_WARP_LANES;
-        const u32 mine = port::block_index() / queues * warps + port::thread_index() / WARPBELL_WARP_LANES;
+        const u32 warps = (port::block_size() + WARPBELL_WARP_LANES - 1u) / WARPBELL_WARP_LANES;
+        const u32 mine = port::block_index() / queues * warps + port::block_rank() / WARPBELL_WARP_LANES;
         return mine * queues + port::block_index() % queues;
     }
     WARPBELL_D static u32 replica(const warpbell_volume_ref&, u32 from, u32, u64) {

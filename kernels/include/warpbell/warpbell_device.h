@@ -158,7 +158,7 @@ WARPBELL_DEVICE uint32_t warpbell_write_each(warpbell_session* session, uint64_t
                                              uint64_t timeout_ns);
 
 /* Any command, refused as a read or a write is; WARPBELL_STATUS_INVALID_FIELD: flags that are not to be
- * chosen, or an operation that does not name blocks as a Read does. Whether blocks and data of a Compare
+ * chosen, or an operation that is none of WARPBELL_OPERATION_*. Whether blocks and data of a Compare
  * differ says warpbell_status_differs. `command` is read during the call alone. */
 WARPBELL_DEVICE uint32_t warpbell_execute(warpbell_session* session, const warpbell_command* command,
                                           uint64_t timeout_ns);

@@ -111,7 +111,7 @@ fn a_page_is_not_continued_after_the_deadline_of_its_neighbour() {
 
 /// A command's answer may come with the poll that finds the deadline over: the page's next is not sent after it. When the
 /// clock is looked at depends on the schedule.
-pub fn answered_last(module: &Module, modes: &[Sharing]) -> Result<(), String> {
+fn answered_last(module: &Module, modes: &[Sharing]) -> Result<(), String> {
     for sharing in modes {
         let mut told = 0;
         for seed in 0..32 {

@@ -3,7 +3,7 @@
 use warpbell::{Sharing, VolumeLayout};
 use warpbell_kernels::{abi, cpu};
 use warpbell_nvme::NvmOpcode;
-use warpbell_sim::seeds;
+use warpbell_sim::{TestVariant, seeds};
 use warpbell_tests::each_apart;
 
 use crate::commands::{COMMANDS, Command, DIFFERS, counted, run, source};
@@ -30,7 +30,7 @@ fn each_rule_of_commands_is_missed_when_it_is_off() {
     let name = "command_rules::each_rule_of_commands_is_missed_when_it_is_off";
     each_apart(name, RULES.map(|(switch, ..)| switch), |rule| {
         let (switch, check, says) = RULES.into_iter().find(|(switch, ..)| *switch == rule).expect("a rule");
-        let broken = source().mutate(switch).load().expect("compiles");
+        let broken = source().mutate(switch).loaded().expect("compiles");
         let noticed = check(&broken).err().unwrap_or_default();
         println!("{switch}: {noticed:.200}");
         assert!(noticed.contains(says), "{switch} is not noticed: {noticed:?}");

@@ -22,8 +22,8 @@ use warpbell_hw::Lba;
 /// Fruitless polls for completions between two reads of the clock.
 const LOOKS: u32 = 1 << 12;
 
-/// Fruitless polls in a row of a worker that is its thread's only one: an answer is seen a fraction of a poll after it came.
-const LOOKS_TOGETHER: u32 = 1 << 6;
+/// Fruitless polls in a row where nothing else is to be done: the fewer instructions between two, the sooner an answer is seen.
+const POLLS_IN_A_ROW: u32 = 1 << 6;
 
 /// The longest sleep without a check of the time and of the wish to stop.
 const NAP: Duration = Duration::from_millis(20);
@@ -60,8 +60,8 @@ pub(super) struct Worker<'a> {
     in_flight: usize,
     now: u64,
     looks: u32,
-    /// Fruitless polls of a step.
-    together: u32,
+    /// Fruitless polls of a step, at most.
+    in_a_row: u32,
     polls: u64,
     scratch: Vec<u8>,
     outcome: Outcome,
@@ -96,7 +96,7 @@ impl<'a> Worker<'a> {
             in_flight: 0,
             now: 0,
             looks: 0,
-            together: 1,
+            in_a_row: 1,
             polls: 0,
             scratch,
             outcome: Outcome::default(),
@@ -106,10 +106,10 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Nobody else's I/Os, and no clock, wait for the end of a step.
-    pub(super) fn is_alone(&mut self) {
+    /// Polls several times in each step: no other worker and no virtual clock waits for its end.
+    pub(super) fn poll_in_a_row(&mut self) {
         if self.job.completion == Method::Poll {
-            self.together = LOOKS_TOGETHER;
+            self.in_a_row = POLLS_IN_A_ROW;
         }
     }
 
@@ -161,13 +161,13 @@ impl<'a> Worker<'a> {
     /// Takes completions when some are there, after so many fruitless polls.
     #[inline]
     fn poll(&mut self) -> Result<(u32, u32), RunError> {
-        for fruitless in 0..self.together {
+        for fruitless in 0..self.in_a_row {
             let count = self.collect()?;
             if count > 0 {
                 return Ok((count, fruitless));
             }
         }
-        Ok((0, self.together))
+        Ok((0, self.in_a_row))
     }
 
     /// Waits for the next completion, and takes it with those that came with it.

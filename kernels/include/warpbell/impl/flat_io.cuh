@@ -18,7 +18,7 @@ struct request {
     u32 flags = 0;
 
     WARPBELL_D static request of(const warpbell_command& what, u64 timeout_ns) {
-        // No byte has it: it is refused, as every command with this opcode is.
+        // Not an opcode: refused, as dataset_management is.
         const bool fits = what.operation <= 0xffu;
         const opcode op = fits ? static_cast<opcode>(what.operation) : opcode::dataset_management;
         return {op, what.block, what.blocks, what.buffer, what.offset, timeout_ns, what.flags};
@@ -34,6 +34,14 @@ struct request {
         return is_none ? command{op, nullopt, dma_span(), 0} : what(s);
     }
 };
+
+static_assert(static_cast<u32>(opcode::flush) == WARPBELL_OPERATION_FLUSH &&
+                  static_cast<u32>(opcode::write) == WARPBELL_OPERATION_WRITE &&
+                  static_cast<u32>(opcode::read) == WARPBELL_OPERATION_READ &&
+                  static_cast<u32>(opcode::compare) == WARPBELL_OPERATION_COMPARE &&
+                  static_cast<u32>(opcode::write_zeroes) == WARPBELL_OPERATION_WRITE_ZEROES &&
+                  (command::fua == WARPBELL_FUA || mutate::fua_forgotten) && sizeof(warpbell_command) == 40,
+              "the flat layer has NVMe's numbers, and its callers count bytes");
 
 // Whether the reference may be attached to.
 WARPBELL_D bool is_good(const warpbell_namespace_ref* ns, u32 warp) {
@@ -184,6 +192,8 @@ struct wait_for_any {
     u32* index;
     template <class Group, sharing Mode>
     WARPBELL_D status operator()(const Group& group, session<Mode>& s) const {
+        static_assert(sizeof(io_token) == sizeof(warpbell_token) && any_status::none == WARPBELL_NO_TOKEN,
+                      "the flat layer has the library's");
         const any_status first =
             detail::wait_any(group, s.queue(), reinterpret_cast<io_token*>(tokens), count, timeout_ns);
         *index = first.index;

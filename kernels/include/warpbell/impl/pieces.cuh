@@ -73,12 +73,14 @@ template <class Group, sharing Mode, class Retry, class Make> class piece_loop {
 
     WARPBELL_D void submit(const Group& group, session<Mode, Retry>& s) {
         const bool want = is_left() && !token_.valid() && tries_.is_due();
-        if (mutate::deadline_of_each_round && group.ballot(want) != 0) {
+        if (group.ballot(want) == 0) {
+            return;
+        }
+        if (mutate::deadline_of_each_round) {
             backoff_ = backoff(timeout_ns_);
         }
-        // The answer before may have come with the last poll that was in time.
-        const u32 late = group.ballot(backoff_.is_over() && !mutate::piece_after_deadline);
-        if (group.ballot(want) == 0 || late != 0) {
+        // The poll that finds the deadline over still collects; nothing is sent after it.
+        if (group.ballot(backoff_.is_over() && !mutate::piece_after_deadline) != 0) {
             return;
         }
         status refusal;

@@ -313,9 +313,9 @@ WARPBELL_D void add_relaxed_gpu(u32* p, u32 v) {
 WARPBELL_D void add_relaxed_gpu(u64* p, u64 v) {
     asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
-// Sets a word that only grows to `v`: relaxed, after a fence of the caller's, which may lie before a wait for
-// the value that this takes the place of. A read-modify-write carries on what was released with that, too. No
-// reduction exchanges; of values that grow the maximum is the new one.
+// Raises a word that only grows to `v`, relaxed. The caller has fenced, perhaps before it waited for the
+// value that is there: a read-modify-write continues the release sequence of that one. By max, as no
+// reduction exchanges.
 WARPBELL_D void raise_fenced_gpu(u64* p, u64 v) {
     asm volatile("red.relaxed.gpu.global.max.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }

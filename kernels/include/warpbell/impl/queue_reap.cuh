@@ -274,10 +274,10 @@ template <sharing Mode> WARPBELL_D bool queue<Mode>::nothing_outstanding() const
 }
 
 template <sharing Mode> WARPBELL_D u32 queue<Mode>::answered() const {
-    const u32 ids = (2u << ((1u << ref_.token_shift) - 1u)) - 1u;
     if ((refusal_ & page_only) != 0) {
-        return ids; // by the loss of the queue, whose memory may be gone
+        return ~0u; // by the loss of the queue, whose memory may be gone
     }
+    const u32 ids = (2u << ((1u << ref_.token_shift) - 1u)) - 1u;
     u32 found = 0;
     WARPBELL_NO_UNROLL
     for (u32 left = ids & ~(free_ | quarantine_); left != 0; left &= left - 1u) {

@@ -16,11 +16,6 @@ inline namespace WARPBELL_NAMESPACE {
 
 namespace detail {
 
-// Other commands are refused: of those nobody knows whether a replica that fails one lacks something.
-WARPBELL_HD constexpr bool is_of_volumes(opcode op) {
-    return op == opcode::read || op == opcode::write || op == opcode::compare || op == opcode::write_zeroes;
-}
-
 // Waits for commands that were started. A session with a policy has `start(want, timeout_ns)` called again.
 template <class Group, sharing Mode, class Retry, class Start>
 WARPBELL_D status finish(const Group& group, session<Mode, Retry>& s, bool want, io_token&& token,
@@ -58,7 +53,7 @@ WARPBELL_VOLUME_MEMBER(bool)::lacks_a_slot() {
 WARPBELL_VOLUME_MEMBER(status)::check(opcode op, extent where, const volume_span& data, u32 flags) const {
     const bool moves = detail::carries_blocks(op);
     if (!usable_ || (moves && data.members() != ref_.member_count) || where.blocks == 0 ||
-        !detail::is_of_volumes(op) || !detail::is_taken(op, flags)) {
+        !detail::is_taken(op, flags)) {
         return code::invalid_field;
     }
     if (where.blocks > ref_.blocks || where.start.value > ref_.blocks - where.blocks) {
