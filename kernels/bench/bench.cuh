@@ -160,18 +160,24 @@ template <sharing Mode> class bench_warp : workload {
         return found;
     }
 
-    // Takes in this lane's commands that have ended; every so often also those past their deadline, and all
-    // if the queue is lost.
+    // Takes in this lane's commands that have ended, or are past their deadline; all of them if the queue is
+    // lost.
     WARPBELL_D void harvest(bool lost) {
-        const bool all = lost || (ticks_ & 15u) == 0;
+        const bool all = lost || now_ns_ > late_ns_;
+        late_ns_ = all ? now_ns_ + timeout_ns_ : late_ns_;
         for (u32 left = all ? busy() : ended(); left != 0; left &= left - 1u) {
             const u32 k = port::lowest(left);
             io_token& token = slot_[k].token;
             const u32 cid = token.cid();
             if (optional<status> done = session_.queue().try_wait(group_, token)) {
                 finish(k, *done, cid);
-            } else if (lost || now_ns_ - waiting_.since(k, slot_[k].start_ns) > timeout_ns_) {
+                continue;
+            }
+            const u64 end_ns = waiting_.since(k, slot_[k].start_ns) + timeout_ns_;
+            if (lost || now_ns_ > end_ns) {
                 finish(k, session_.queue().abandon(move(token)), cid);
+            } else if (end_ns < late_ns_) {
+                late_ns_ = end_ns;
             }
         }
         refused_ = 0;
@@ -254,6 +260,7 @@ template <sharing Mode> class bench_warp : workload {
     u32 refused_ = 0; // bit k: its command was not submitted
     u32 ticks_ = 0;
     const u64 timeout_ns_;
+    u64 late_ns_ = 0;      // no command is past its deadline until then
     bool gave_up_ = false; // the queue is lost, and there is no other
     waiting_slots waiting_;
     slot slot_[slots_max];

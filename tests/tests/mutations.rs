@@ -112,6 +112,7 @@ const OTHER_TESTS: &[&str] = &[
     include_str!("requests/rules.rs"),
     include_str!("requests/io_rules.rs"),
     include_str!("volume/rules.rs"),
+    include_str!("volume/command_rules.rs"),
     include_str!("stream/rules.rs"),
     include_str!("cache/rules.rs"),
     include_str!("../../kernels/tests/cache/run.sh"),
