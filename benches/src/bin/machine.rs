@@ -3,6 +3,7 @@
 //! `scripts/bench-speed` runs it.
 
 use std::hint::spin_loop;
+use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -14,35 +15,40 @@ const ROUNDS: u64 = 1_000_000;
 const COPY_BYTES: usize = 64 << 20;
 const COPIES: u32 = 16;
 
-fn main() {
+fn main() -> io::Result<()> {
     let mut named = std::env::args().skip(1).map_while(|text| text.parse().ok());
     let (first, second) = (named.next().unwrap_or(0), named.next().unwrap_or(1));
     let cores = core_affinity::get_core_ids().unwrap_or_default();
     let core = |id| cores.iter().copied().find(|core| core.id == id);
     match (core(first), core(second)) {
-        (Some(first), Some(second)) if first.id != second.id => print_ping_pong(first, second),
-        _ => println!("ping-pong: not measured: it takes two cores, and {first} and {second} are not"),
+        (Some(first), Some(second)) if first.id != second.id => print_ping_pong(first, second)?,
+        _ => {
+            let mut out = io::stdout();
+            writeln!(out, "ping-pong: not measured: it takes two cores, and {first} and {second} are not")?;
+        }
     }
     if let Some(first) = core(first) {
         core_affinity::set_for_current(first);
     }
-    print_copy();
+    print_copy()
 }
 
-fn print_ping_pong(first: CoreId, second: CoreId) {
+fn print_ping_pong(first: CoreId, second: CoreId) -> io::Result<()> {
     let time = best_of_three(|| ping_pong(first, second));
     let (rate, round_ns) = (ROUNDS as f64 / time.as_secs_f64(), time.as_nanos() as f64 / ROUNDS as f64);
-    println!("ping-pong: {:.2} M round trips/s ({round_ns:.0} ns each), two pinned threads", rate / 1e6);
+    let mut out = io::stdout();
+    writeln!(out, "ping-pong: {:.2} M round trips/s ({round_ns:.0} ns each), two pinned threads", rate / 1e6)
 }
 
-fn print_copy() {
+fn print_copy() -> io::Result<()> {
     let time = best_of_three(|| copy_time(COPY_BYTES, COPIES));
     let rate = f64::from(COPIES) * COPY_BYTES as f64 / time.as_secs_f64();
     let (gb, gib) = (rate / 1e9, rate / f64::from(1u32 << 30));
-    println!(
+    writeln!(
+        io::stdout(),
         "memcpy: {gb:.1} GB/s ({gib:.1} GiB/s) copied, one pinned thread, {} MiB blocks",
         COPY_BYTES >> 20
-    );
+    )
 }
 
 fn best_of_three(mut measure: impl FnMut() -> Duration) -> Duration {
