@@ -1,11 +1,13 @@
 //! Examples of the device library's pages, and the frames that they stand in. The tests that run them on the CPU target
 //! and the one that compiles them with nvcc (`kernels/tests/cuda_matrix`) both read them by this file.
 
-/// The pages of the device library.
+/// The pages of the device library, and those that have examples of it.
 pub const PAGE: &str = concat!(
     include_str!("../../docs/device-library.md"),
     "\n",
     include_str!("../../docs/device-groups.md"),
+    "\n",
+    include_str!("../../docs/examples.md"),
     "\n",
     include_str!("../../docs/volumes.md")
 );

@@ -1,5 +1,5 @@
 //! A CUDA driver without a GPU: the functions of `libcuda.so.1` that this project calls, over host memory. Kernels run on
-//! the PTX machine or, for tests, the CPU executor; `docs/testing.md` says what that shows and what it cannot.
+//! the PTX machine or, for tests, the CPU executor; `docs/ptx-machine.md` says what that shows and what it cannot.
 //!
 //! `--target ptx` has it in its process ([`for_users`]). `tests/fake-cuda` makes a `libcuda.so.1` of it.
 //!

@@ -1,6 +1,6 @@
 //! A machine that runs PTX, as compilers emit it, on the CPU: no GPU and no CUDA driver is needed.
 //!
-//! [`Module`] reads PTX ISA 9.0 as NVRTC and nvcc of CUDA 13 emit it (docs/testing.md says what of it has run). What it does not know is an error that names file,
+//! [`Module`] reads PTX ISA 9.0 as NVRTC and nvcc of CUDA 13 emit it (docs/ptx-machine.md says what of it has run). What it does not know is an error that names file,
 //! line and instruction. [`Launch`] runs an entry: each lane has its own program counter and runs until it meets others
 //! (`bar.sync`, and the `.sync` instructions of a warp, which meet by mask), waits, or had its turn. Blocks run on worker
 //! threads. Kernels work in the host's memory, by its addresses: [`Memory`] says which of them a kernel may touch.

@@ -12,7 +12,7 @@ import pytest
 from conftest import ROOT
 
 FENCE = re.compile(r"^```python(?: check)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-PAGES = ["docs/python.md", "README.md", "crates/python/README.md"]
+PAGES = ["docs/python.md", "docs/datasets.md", "README.md", "crates/python/README.md"]
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -279,7 +279,7 @@ def test_a_kind_that_this_torch_does_not_have_is_refused(ssd: warpbell.Ssd) -> N
 
 def test_the_documentation_runs(tmp_path: pathlib.Path) -> None:
     """The blocks `python torch` of the page, which need torch."""
-    page = (ROOT / "docs/python.md").read_text()
+    page = (ROOT / "docs/datasets.md").read_text()
     blocks = re.findall(r"^```python torch\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     assert blocks
     done = subprocess.run([sys.executable, "-c", "\n".join(blocks)], cwd=tmp_path, capture_output=True, text=True, timeout=300)

@@ -119,8 +119,8 @@ fn neighbouring_keys_take_fewer_commands_and_give_the_same_digest() {
             assert_eq!(by_each, expected(&keys), "{what}, {sharing:?}");
             assert_eq!(by_coalesced, by_each, "{what}, {sharing:?}");
             let documented = format!("| {what} | {each} | {coalesced} |");
-            let page = include_str!("../../../docs/device-groups.md");
-            assert!(page.contains(&documented), "docs/device-groups.md has no line {documented}");
+            let page = include_str!("../../../docs/examples.md");
+            assert!(page.contains(&documented), "docs/examples.md has no line {documented}");
         }
     }
     assert_eq!(ssd.violations(), []);
