@@ -87,7 +87,8 @@ impl PageCache {
         spec: &PageCacheSpec,
     ) -> Result<PageCache, Error> {
         check(spec, (blocks, block_bytes))?;
-        let buckets = (spec.lines as usize).next_power_of_two();
+        // Twice as many as lines: then a lookup goes past a fourth of a line at most, on average.
+        let buckets = (2 * spec.lines as usize).next_power_of_two();
         let buckets_at = LINES + spec.lines as usize * size_of::<abi::CacheLine>();
         // Zeroed: all lines are empty.
         let memory = target.memory(buckets_at + buckets * size_of::<u64>())?;

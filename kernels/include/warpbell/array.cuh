@@ -37,17 +37,64 @@ template <class To, class From> WARPBELL_D void copy_bytes(To* to, const From* f
     u8* const out = reinterpret_cast<u8*>(to);
     const u8* const in = reinterpret_cast<const u8*>(from);
     const u32 places = static_cast<u32>(reinterpret_cast<u64>(to) | reinterpret_cast<u64>(from));
-    // In one piece, so that what another warp stores meanwhile is seen as a whole, or not at all.
-    if (bytes == 8u && (places & 7u) == 0) {
-        return port::copy_word(reinterpret_cast<u64*>(out), reinterpret_cast<const u64*>(in));
+    // A word in one piece: what another warp stores meanwhile is seen as a whole, or not at all.
+    if (((places | bytes) & 7u) == 0) {
+        WARPBELL_NO_UNROLL
+        for (u32 at = 0; at < bytes; at += 8u) {
+            port::copy_word(reinterpret_cast<u64*>(out + at), reinterpret_cast<const u64*>(in + at));
+        }
+        return;
     }
-    if ((bytes == 4u || bytes == 8u) && (places & 3u) == 0) {
+    if (((places | bytes) & 3u) == 0) {
+        WARPBELL_NO_UNROLL
         for (u32 at = 0; at < bytes; at += 4u) {
             port::copy_word(reinterpret_cast<u32*>(out + at), reinterpret_cast<const u32*>(in + at));
         }
         return;
     }
     copy_odd(out, in, bytes);
+}
+
+// Bytes `done` to `done + bytes` of an element. Apart: the element's address is taken.
+template <class T> WARPBELL_NOINLINE T loaded_part(T value, const u8* data, u32 done, u32 bytes) {
+    copy_bytes(reinterpret_cast<u8*>(&value) + done, data, bytes);
+    return value;
+}
+template <class T> WARPBELL_NOINLINE void stored_part(u8* data, T value, u32 done, u32 bytes) {
+    copy_bytes(data, reinterpret_cast<const u8*>(&value) + done, bytes);
+}
+// The word that moves a whole element in one access, where it lies at a multiple of its size.
+template <u32 Bytes> struct word_of {
+    using type = u32;
+    static constexpr bool exists = Bytes == 4;
+};
+template <> struct word_of<8> {
+    using type = u64;
+    static constexpr bool exists = true;
+};
+template <class T> WARPBELL_D bool is_one_word(const u8* data, u32 bytes) {
+    return word_of<sizeof(T)>::exists && bytes == sizeof(T) &&
+           (static_cast<u32>(reinterpret_cast<u64>(data)) & (sizeof(T) - 1u)) == 0;
+}
+template <class T> WARPBELL_D void load_part(T& value, const u8* data, u32 done, u32 bytes) {
+    using word = typename word_of<sizeof(T)>::type;
+    if (is_one_word<T>(data, bytes)) {
+        word bits;
+        port::copy_word(&bits, reinterpret_cast<const word*>(data));
+        __builtin_memcpy(&value, &bits, sizeof(bits) < sizeof(T) ? sizeof(bits) : sizeof(T));
+    } else {
+        value = loaded_part(value, data, done, bytes);
+    }
+}
+template <class T> WARPBELL_D void store_part(u8* data, const T& value, u32 done, u32 bytes) {
+    using word = typename word_of<sizeof(T)>::type;
+    if (is_one_word<T>(data, bytes)) {
+        word bits = 0;
+        __builtin_memcpy(&bits, &value, sizeof(bits) < sizeof(T) ? sizeof(bits) : sizeof(T));
+        port::copy_word(reinterpret_cast<word*>(data), &bits);
+    } else {
+        stored_part(data, value, done, bytes);
+    }
 }
 
 // Elements of `size` bytes from byte `first` of a cache's pages on: of `count` those that end where the pages
@@ -58,10 +105,11 @@ template <class Cache> WARPBELL_D u64 elements_inside(const Cache& cache, u64 fi
     return count < fit || mutate::array_end_unchecked ? count : fit;
 }
 
-// Calls move(data, done, bytes) for each part of the lane's element, one of `count`.
-template <class Group, class Cache, class Move>
+// Calls move(data, done, bytes) for each part of the lane's element, one of `count`. `held`: as of
+// use_each_holding.
+template <class Group, class Cache, class Stores, class Move, class... Held>
 WARPBELL_D status each_part(const Group& group, Cache& cache, u64 first, u64 count, u32 size,
-                            optional<u64> index, bool stores, Move move, u64 timeout_ns);
+                            optional<u64> index, Stores stores, Move move, u64 timeout_ns, Held&... held);
 
 } // namespace detail
 
@@ -130,11 +178,11 @@ template <class T, class Cache> class array_view {
     }
 
   private:
-    template <class Group, class Move>
-    WARPBELL_D status each_part(const Group& group, optional<u64> index, bool stores, Move move,
-                                u64 timeout_ns) {
+    template <class Group, class Stores, class Move, class... Held>
+    WARPBELL_D status each_part(const Group& group, optional<u64> index, Stores stores, Move move,
+                                u64 timeout_ns, Held&... held) {
         return detail::each_part(group, cache_, first_byte_, inside_, sizeof(T), index, stores, move,
-                                 timeout_ns);
+                                 timeout_ns, held...);
     }
 
     Cache& cache_;

@@ -182,6 +182,24 @@ struct nothing_else {
     WARPBELL_D void operator()() const {}
 };
 
+// Whether a call changes pages, where its caller knows that and is the same in all lanes.
+template <bool Stores> struct all_lanes {
+    WARPBELL_D constexpr operator bool() const { return Stores; }
+};
+// Of lanes with `here` that share a page: whether one of them has changed it.
+template <class Group> WARPBELL_D bool any_stores(const Group& group, bool here, u32 same, bool stores) {
+    return (group.ballot(here && stores) & same) != 0;
+}
+template <class Group, bool Stores>
+WARPBELL_D bool any_stores(const Group&, bool here, u32, all_lanes<Stores>) {
+    return Stores && here;
+}
+// Memory for a value that is made later, or never.
+template <class T> union made_later {
+    WARPBELL_D made_later() {}
+    T value;
+};
+
 } // namespace detail
 
 namespace experimental {
@@ -245,8 +263,8 @@ class page_cache {
     template <class Group>
     WARPBELL_D page_cache(const Group& group, const warpbell_cache_ref& ref, Source& source,
                           const span_type& memory)
-        : lines_(ref), source_(source), memory_(memory), usable_(fits(group_of(group), ref, source, memory)) {
-    }
+        : lines_(ref), source_(source), memory_(memory), usable_(fits(group_of(group), ref, source, memory)),
+          usable_pages_(usable_ ? ref.pages : 0) {}
 
     WARPBELL_D u64 pages() const { return lines_.ref().pages; }
     WARPBELL_D u32 page_bytes() const { return 1u << lines_.ref().page_shift; }
@@ -281,8 +299,8 @@ class page_cache {
     WARPBELL_D status hold(const Group& group, u64 page, u32& line, u64 timeout_ns,
                            Meanwhile meanwhile = Meanwhile());
     // use_each; `held` are values of the caller, which are in no registers while a page is missing.
-    template <class Group, class Use, class Meanwhile, class... Held>
-    WARPBELL_D status use_each_holding(const Group& group, optional<u64> page, bool stores, Use& use,
+    template <class Group, class Stores, class Use, class Meanwhile, class... Held>
+    WARPBELL_D status use_each_holding(const Group& group, optional<u64> page, Stores stores, Use& use,
                                        u64 timeout_ns, Meanwhile& meanwhile, Held&... held);
     // Gives a pin back, in the lane that has it.
     WARPBELL_D void drop(bool has, u32 line, bool stored) const {
@@ -301,9 +319,9 @@ class page_cache {
         u64 state = 0; // of the line before it was claimed
         status answer;
     };
-    // A call that is about pages, in the lane's memory. Where all pages are there, the rest of it is not
-    // used.
+    // The rest of a call, in the lane's memory, once a page was missing.
     struct page_call {
+        WARPBELL_D page_call(const found_page& first, status so_far) : mine(first), result(so_far) {}
         found_page mine;
         status result;
         u32 asking = 0; // lanes that had no page yet when it went on last; 0: it never did
@@ -334,9 +352,9 @@ class page_cache {
     template <class Group, class Meanwhile>
     WARPBELL_D void resolve(const Group& group, bool& open, u32 same, u64& page, page_call& call,
                             Meanwhile& meanwhile);
-    template <class Group, class Use>
-    WARPBELL_D bool use_found(const Group& group, bool open, u32 same, bool stores, const found_page& mine,
-                              Use& use);
+    template <class Group, class Stores, class Use>
+    WARPBELL_D bool use_found(const Group& group, bool open, u32 same, u32 first, Stores stores,
+                              const found_page& mine, Use& use);
     template <class Group, class Meanwhile>
     WARPBELL_NOINLINE bool get_missing(const Group& group, bool open, u32 same, u64 page, u64 timeout_ns,
                                        page_call& call, Meanwhile& meanwhile);
@@ -350,6 +368,7 @@ class page_cache {
     Source& source_;
     const span_type memory_;
     const bool usable_; // alike in all lanes
+    const u64 usable_pages_;
     u32 hits_ = 0, misses_ = 0, write_backs_ = 0;
 };
 

@@ -76,8 +76,8 @@ template <class Cache, u32 Cap = 16, u32 Streams = 4> class prefetcher {
 
     // ---- for arrays and guards
 
-    template <class Group, class Use, class... Held>
-    WARPBELL_D status use_each_holding(const Group& group, optional<u64> page, bool stores, Use& use,
+    template <class Group, class Stores, class Use, class... Held>
+    WARPBELL_D status use_each_holding(const Group& group, optional<u64> page, Stores stores, Use& use,
                                        u64 timeout_ns, detail::nothing_else& meanwhile, Held&... held);
     template <class T> WARPBELL_D T* memory(u32 line) const { return cache_.template memory<T>(line); }
     template <class Group> WARPBELL_D status hold(const Group& group, u64 page, u32& line, u64 timeout_ns);

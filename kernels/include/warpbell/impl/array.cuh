@@ -6,9 +6,10 @@
 namespace warpbell {
 inline namespace WARPBELL_NAMESPACE {
 
-template <class Group, class Cache, class Move>
+template <class Group, class Cache, class Stores, class Move, class... Held>
 WARPBELL_D status detail::each_part(const Group& group, Cache& cache, u64 first, u64 count, u32 size,
-                                    optional<u64> index, bool stores, Move move, u64 timeout_ns) {
+                                    optional<u64> index, Stores stores, Move move, u64 timeout_ns,
+                                    Held&... held) {
     static_assert(Cache::reads, "pages of a write_once cache are written as a whole, through guards: "
                                 "what was in one before is not read");
     status result;
@@ -18,7 +19,7 @@ WARPBELL_D status detail::each_part(const Group& group, Cache& cache, u64 first,
     const u32 shift = port::highest(cache.page_bytes());
     u64 at = first + (index ? *index : 0) * size;
     u32 done = index && result.ok() ? 0 : size;
-    while (group.ballot(done < size) != 0) {
+    do {
         u32 offset = static_cast<u32>(at) & (cache.page_bytes() - 1u);
         const u32 left = size - done, here = cache.page_bytes() - offset;
         u32 bytes = left < here ? left : here;
@@ -26,11 +27,11 @@ WARPBELL_D status detail::each_part(const Group& group, Cache& cache, u64 first,
         const auto use = [&](u8* data) { move(data + offset, done, bytes); };
         nothing_else meanwhile;
         const status said = cache.use_each_holding(group, page, stores, use, timeout_ns, meanwhile, at, done,
-                                                   offset, bytes, result);
+                                                   offset, bytes, result, held...);
         result = result.ok() ? said : result;
         done = said.ok() && !mutate::array_straddle_lost ? done + bytes : size;
         at += bytes;
-    }
+    } while (group.ballot(done < size) != 0);
     return result;
 }
 
@@ -39,10 +40,13 @@ template <class Group>
 WARPBELL_D status array_view<T, Cache>::try_load(const Group& who, optional<u64> index, T& value,
                                                  u64 timeout_ns) {
     const auto group = group_of(who);
+    T found = value;
     const auto move = [&](const u8* data, u32 done, u32 bytes) {
-        detail::copy_bytes(reinterpret_cast<u8*>(&value) + done, data, bytes);
+        detail::load_part(found, data, done, bytes);
     };
-    return each_part(group, index, false, move, timeout_ns);
+    const status said = each_part(group, index, detail::all_lanes<false>(), move, timeout_ns, found);
+    value = found;
+    return said;
 }
 
 template <class T, class Cache>
@@ -50,10 +54,8 @@ template <class Group>
 WARPBELL_D status array_view<T, Cache>::store(const Group& who, optional<u64> index, T value,
                                               u64 timeout_ns) {
     const auto group = group_of(who);
-    const auto move = [&](u8* data, u32 done, u32 bytes) {
-        detail::copy_bytes(data, reinterpret_cast<const u8*>(&value) + done, bytes);
-    };
-    return each_part(group, index, true, move, timeout_ns);
+    const auto move = [&](u8* data, u32 done, u32 bytes) { detail::store_part(data, value, done, bytes); };
+    return each_part(group, index, detail::all_lanes<true>(), move, timeout_ns);
 }
 
 template <class T, class Cache>
@@ -66,7 +68,7 @@ WARPBELL_D status array_view<T, Cache>::atomic_add(const Group& who, optional<u6
         return code::misaligned;
     }
     const auto move = [&](u8* data, u32, u32) { port::add_relaxed_gpu(reinterpret_cast<T*>(data), value); };
-    return each_part(group, index, true, move, timeout_ns);
+    return each_part(group, index, detail::all_lanes<true>(), move, timeout_ns);
 }
 
 template <class T, class Cache> WARPBELL_D T array_view<T, Cache>::operator[](u64 index) {

@@ -50,11 +50,8 @@ WARPBELL_CACHE_CALL(bool, class Group)::fits(const Group& group, const warpbell_
 }
 
 WARPBELL_CACHE_MEMBER(status)::check(u64 page, bool stores) const {
-    if (!usable_) {
-        return code::invalid_field;
-    }
-    if (page >= pages() && !mutate::cache_page_unchecked) {
-        return code::out_of_range;
+    if (page >= usable_pages_ && !(usable_ && mutate::cache_page_unchecked)) {
+        return usable_ ? code::out_of_range : code::invalid_field;
     }
     return stores && !may_store ? status(code::read_only) : status();
 }
@@ -227,21 +224,22 @@ WARPBELL_CACHE_CALL(void, class Group, class Meanwhile)::resolve(const Group& gr
     hits_ += leads && !was_here && mine.now == found_page::at::pinned && misses_ == misses ? 1u : 0u;
 }
 
-// Whether this lane has used its page, which the lowest of `same` has pinned for all of them, or not.
-WARPBELL_CACHE_CALL(bool, class Group, class Use)::use_found(const Group& group, bool open, u32 same,
-                                                             bool stores, const found_page& mine, Use& use) {
+// Whether this lane has used its page, which lane `first` has pinned for all of `same`, or not.
+WARPBELL_CACHE_CALL(bool, class Group, class Stores, class Use)::use_found(const Group& group, bool open,
+                                                                           u32 same, u32 first, Stores stores,
+                                                                           const found_page& mine, Use& use) {
     // One lane has acquired what the others are about to read.
     group.sync();
     const u32 found = mine.now == found_page::at::pinned ? mine.line : cache_lines::none;
-    const u32 line = group.from(open ? port::lowest(same) : port::lane(), found);
+    const u32 line = group.from(first, found);
     const bool here = open && line != cache_lines::none;
     if (here) {
         use(memory<u8>(line));
     }
     // Before the pin goes, all lanes of the page are done with it.
     group.sync();
-    const bool stored = may_store && (group.ballot(here && stores) & same) != 0;
-    drop(here && port::lane() == port::lowest(same), line, stored);
+    const bool stored = may_store && detail::any_stores(group, here, same, stores);
+    drop(here && port::lane() == first, line, stored);
     return here;
 }
 
@@ -326,12 +324,11 @@ WARPBELL_CACHE_REST(bool, class Group, class Meanwhile)::get_missing(const Group
 
 WARPBELL_CACHE_CALL(status, class Group, class Meanwhile)::hold(const Group& group, u64 page, u32& line,
                                                                 u64 timeout_ns, Meanwhile meanwhile) {
-    page_call call;
-    call.result = check(page, false);
-    if (!call.result.ok()) {
-        return call.result;
+    const status refusal = check(page, false);
+    if (!refusal.ok()) {
+        return refusal;
     }
-    call.mine = look_up<false>(group.is_leader(), page);
+    page_call call(look_up<false>(group.is_leader(), page), refusal);
     while (true) {
         group.sync();
         line = group.broadcast(call.mine.now == found_page::at::pinned ? call.mine.line : cache_lines::none);
@@ -348,28 +345,37 @@ WARPBELL_CACHE_CALL(status, class Group, class Use,
     return use_each_holding(group_of(who), page, stores, use, timeout_ns, meanwhile);
 }
 
-WARPBELL_CACHE_CALL(status, class Group, class Use, class Meanwhile,
-                    class... Held)::use_each_holding(const Group& group, optional<u64> page, bool stores,
+WARPBELL_CACHE_CALL(status, class Group, class Stores, class Use, class Meanwhile,
+                    class... Held)::use_each_holding(const Group& group, optional<u64> page, Stores stores,
                                                      Use& use, u64 timeout_ns, Meanwhile& meanwhile,
                                                      Held&... held) {
-    page_call call;
-    call.result = page ? check(*page, stores) : status();
-    bool open = page && call.result.ok();
+    status result = page ? check(*page, stores) : status();
+    bool open = page && result.ok();
     u64 number = open ? *page : 0;
     const u32 asking = group.ballot(open);
     if (asking == 0) {
-        return call.result;
+        return result;
     }
     // Lanes of one page get it together, or none of them does.
     u32 same = detail::lanes_of_page(group, number, asking);
-    call.mine = look_up<false>(open && port::lane() == port::lowest(same), number);
-    while (true) {
-        open = !use_found(group, open, same, stores, call.mine, use) && open;
+    u32 first = open ? port::lowest(same) : port::lane();
+    found_page mine = look_up<false>(open && port::lane() == first, number);
+    detail::made_later<page_call> rest;
+    for (bool begun = false;; begun = true) {
+        open = !use_found(group, open, same, first, stores, mine, use) && open;
         if (group.ballot(open) == 0) {
-            return call.result;
+            return result;
         }
-        const auto rest = [&] { return get_missing(group, open, same, number, timeout_ns, call, meanwhile); };
-        open = port::aside(rest, same, number, stores, held...);
+        if (!begun) {
+            rest.value = page_call(mine, result);
+        }
+        const auto get = [&] {
+            return get_missing(group, open, same, number, timeout_ns, rest.value, meanwhile);
+        };
+        open = port::aside(get, same, number, held...);
+        first = open ? port::lowest(same) : port::lane();
+        mine = rest.value.mine;
+        result = rest.value.result;
     }
 }
 

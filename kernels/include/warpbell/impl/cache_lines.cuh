@@ -222,12 +222,12 @@ WARPBELL_NOINLINE u64 cache_lines::lock(u64* bucket) {
 
 // Bounded, as without the lock links may change under us.
 WARPBELL_D u32 cache_lines::find(u64 head, u64 page) const {
-    u32 next = static_cast<u32>(head);
-    for (u32 steps = 0; next != 0 && steps < ref_.line_count; ++steps) {
+    u32 left = ref_.line_count;
+    for (u32 next = static_cast<u32>(head); next != 0; --left) {
         if (this->page(next - 1u) == page) {
             return next - 1u;
         }
-        next = port::load_relaxed_gpu(&at(next - 1u)->next);
+        next = left != 0 ? port::load_relaxed_gpu(&at(next - 1u)->next) : 0u;
     }
     return none;
 }

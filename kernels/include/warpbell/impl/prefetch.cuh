@@ -350,8 +350,8 @@ WARPBELL_PREFETCH_CALL(status, class Group, class Use)::use_each(const Group& wh
     return use_each_holding(group_of(who), page, stores, use, timeout_ns, nothing);
 }
 
-WARPBELL_PREFETCH_CALL(status, class Group, class Use,
-                       class... Held)::use_each_holding(const Group& group, optional<u64> page, bool stores,
+WARPBELL_PREFETCH_CALL(status, class Group, class Stores, class Use,
+                       class... Held)::use_each_holding(const Group& group, optional<u64> page, Stores stores,
                                                         Use& use, u64 timeout_ns, detail::nothing_else&,
                                                         Held&... held) {
     optional<u64> inside = page && *page < pages() ? page : optional<u64>();
