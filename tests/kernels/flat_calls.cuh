@@ -195,23 +195,23 @@ template <class Group, sharing Mode> class cpp_calls {
     }
     WARPBELL_D command what(const warpbell_command& of, u32 blocks) {
         const extent where = {lba(of.block), blocks};
-        switch (of.operation) {
-        case WARPBELL_OPERATION_READ:
+        switch (of.opcode) {
+        case WARPBELL_OPCODE_READ:
             return command::read(where, data({of.block, blocks, of.buffer, of.offset}), of.flags);
-        case WARPBELL_OPERATION_WRITE:
+        case WARPBELL_OPCODE_WRITE:
             return command::write(where, data({of.block, blocks, of.buffer, of.offset}), of.flags);
-        case WARPBELL_OPERATION_COMPARE:
+        case WARPBELL_OPCODE_COMPARE:
             return command::compare(where, data({of.block, blocks, of.buffer, of.offset}), of.flags);
-        case WARPBELL_OPERATION_WRITE_ZEROES:
+        case WARPBELL_OPCODE_WRITE_ZEROES:
             return command::write_zeroes(where, of.flags);
-        case WARPBELL_OPERATION_FLUSH:
+        case WARPBELL_OPCODE_FLUSH:
             return {opcode::flush, extent(), dma_span(), of.flags};
         default:
             return {opcode::dataset_management, where, dma_span(), 0};
         }
     }
     WARPBELL_D command what_if_any(const warpbell_command& of) {
-        const bool is_none = of.blocks == 0 && of.operation != WARPBELL_OPERATION_FLUSH;
+        const bool is_none = of.blocks == 0 && of.opcode != WARPBELL_OPCODE_FLUSH;
         return is_none ? command() : what(of, of.blocks);
     }
     WARPBELL_D dma_span data(const blocks_of& of) {

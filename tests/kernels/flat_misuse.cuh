@@ -84,8 +84,8 @@ class flat_functions {
     }
 
     WARPBELL_D u32 commands(u32 which) {
-        const warpbell_command own = {WARPBELL_OPERATION_READ, 0, block(), &args_.buffer, offset(), 1, 0};
-        const warpbell_command first = {WARPBELL_OPERATION_READ, 0, 0, &args_.buffer, 0, 1, 0};
+        const warpbell_command own = {WARPBELL_OPCODE_READ, 0, block(), &args_.buffer, offset(), 1, 0};
+        const warpbell_command first = {WARPBELL_OPCODE_READ, 0, 0, &args_.buffer, 0, 1, 0};
         u64 token = 0;
         switch (which) {
         case 17:

@@ -359,35 +359,35 @@ template <class Calls, class Group> class player {
     }
     WARPBELL_D void commands() {
         fill(1);
-        both(of(WARPBELL_OPERATION_WRITE, whole(), WARPBELL_FUA));
-        both(of(WARPBELL_OPERATION_COMPARE, whole(), 0));
+        both(of(WARPBELL_OPCODE_WRITE, whole(), WARPBELL_FUA));
+        both(of(WARPBELL_OPCODE_COMPARE, whole(), 0));
         fill(0);
-        both(of(WARPBELL_OPERATION_READ, whole(), WARPBELL_FUA));
+        both(of(WARPBELL_OPCODE_READ, whole(), WARPBELL_FUA));
         fill(2);
-        both(of(WARPBELL_OPERATION_COMPARE, whole(), 0));
-        both(of(WARPBELL_OPERATION_WRITE_ZEROES, {whole().block, whole().blocks, nullptr, 0}, WARPBELL_FUA));
-        both(of(WARPBELL_OPERATION_READ, whole(), 0));
-        both(of(WARPBELL_OPERATION_FLUSH, {0, 0, nullptr, 0}, 0));
+        both(of(WARPBELL_OPCODE_COMPARE, whole(), 0));
+        both(of(WARPBELL_OPCODE_WRITE_ZEROES, {whole().block, whole().blocks, nullptr, 0}, WARPBELL_FUA));
+        both(of(WARPBELL_OPCODE_READ, whole(), 0));
+        both(of(WARPBELL_OPCODE_FLUSH, {0, 0, nullptr, 0}, 0));
         // Refused.
-        both(of(WARPBELL_OPERATION_FLUSH, {0, 0, nullptr, 0}, WARPBELL_FUA));
-        both(of(WARPBELL_OPERATION_READ, whole(), 1));
-        both(of(0x100u + WARPBELL_OPERATION_READ, whole(), 0));
+        both(of(WARPBELL_OPCODE_FLUSH, {0, 0, nullptr, 0}, WARPBELL_FUA));
+        both(of(WARPBELL_OPCODE_READ, whole(), 1));
+        both(of(0x100u + WARPBELL_OPCODE_READ, whole(), 0));
         // Dataset Management, Verify, Reservation Release, Copy, and one of a vendor's.
         const u32 others[] = {9, 0x0c, 0x15, 0x19, 0x81};
         for (const u32 other : others) {
             both(of(other, whole(), 0));
         }
-        both(of(WARPBELL_OPERATION_WRITE_ZEROES, {args_.ns.blocks, 1, nullptr, 0}, 0));
-        both(of(WARPBELL_OPERATION_COMPARE, {0, 1, nullptr, 0}, 0));
+        both(of(WARPBELL_OPCODE_WRITE_ZEROES, {args_.ns.blocks, 1, nullptr, 0}, 0));
+        both(of(WARPBELL_OPCODE_COMPARE, {0, 1, nullptr, 0}, 0));
         if constexpr (warp_wide) {
             fill(3);
-            both_each(of(WARPBELL_OPERATION_WRITE, mine(), WARPBELL_FUA));
+            both_each(of(WARPBELL_OPCODE_WRITE, mine(), WARPBELL_FUA));
             fill(lane_ % 2u == 0 ? 3 : 4);
-            both_each(of(WARPBELL_OPERATION_COMPARE, mine(), 0));
+            both_each(of(WARPBELL_OPCODE_COMPARE, mine(), 0));
             // Half of the lanes have nothing to do.
-            both_each(of(WARPBELL_OPERATION_WRITE_ZEROES, blocks(first(), lane_ < 16u ? 2 : 0), 0));
-            both_each(of(WARPBELL_OPERATION_READ, mine(), 0));
-            both_each(of(WARPBELL_OPERATION_FLUSH, {0, 0, nullptr, 0}, 0));
+            both_each(of(WARPBELL_OPCODE_WRITE_ZEROES, blocks(first(), lane_ < 16u ? 2 : 0), 0));
+            both_each(of(WARPBELL_OPCODE_READ, mine(), 0));
+            both_each(of(WARPBELL_OPCODE_FLUSH, {0, 0, nullptr, 0}, 0));
         }
     }
 
@@ -399,9 +399,9 @@ template <class Calls, class Group> class player {
         for (u32 k = 0; k < 3u; ++k) {
             const blocks_of own = blocks(first(), k < count ? 2 : 0);
             if constexpr (warp_wide) {
-                said(calls_.submit_each(of(WARPBELL_OPERATION_READ, own, 0), tokens[k]));
+                said(calls_.submit_each(of(WARPBELL_OPCODE_READ, own, 0), tokens[k]));
             } else if (k < count) {
-                said(calls_.submit(of(WARPBELL_OPERATION_READ, own, 0), tokens[k]));
+                said(calls_.submit(of(WARPBELL_OPCODE_READ, own, 0), tokens[k]));
             }
         }
         for (u32 k = 0; k < 4u; ++k) {

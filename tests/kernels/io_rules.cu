@@ -44,6 +44,9 @@ enum class rule : u32 {
     forced,
     forced_pieces,
     ranges,
+    missing,
+    zeroes,
+    long_ranges,
 };
 
 template <sharing Mode> class rules {
@@ -91,7 +94,13 @@ template <sharing Mode> class rules {
         case rule::forced_pieces:
             return forces_pieces();
         case rule::ranges:
-            return deallocates();
+            return deallocates(1);
+        case rule::missing:
+            return is_missing();
+        case rule::zeroes:
+            return zeroes();
+        case rule::long_ranges:
+            return deallocates(2);
         default:
             return waits(mode);
         }
@@ -200,10 +209,10 @@ template <sharing Mode> class rules {
     }
 
     // Even lanes have a block, the others none; the list lies behind all data.
-    WARPBELL_D status deallocates() {
+    WARPBELL_D status deallocates(u32 count) {
         optional<extent> mine;
         if ((lane_ & 1u) == 0) {
-            mine = blocks(lane_, 1);
+            mine = blocks(lane_, count);
         }
         const dma_span list = data(32, 1);
         const status said = deallocate(warp_, s_, mine, list);
@@ -211,6 +220,42 @@ template <sharing Mode> class rules {
         (void)read_each(warp_, s_, blocks(lane_, 1), data(lane_, 1));
         record().wrong = *data(lane_, 1).template data<u64>() != (mine ? 0 : content(lane_));
         return said;
+    }
+
+    // Compares, zeroes, and blocks that nobody needs, by each call: success where each is refused.
+    WARPBELL_D status is_missing() {
+        const extent own = blocks(lane_, 1);
+        const command what = (lane_ & 1u) == 0 ? command::compare(own, data(lane_, 1))
+                                               : command::write_zeroes(own),
+                      whole = command::write_zeroes(blocks(0, 4));
+        io_request<1> request;
+        const status begun = submit(warp_, s_, request, whole);
+        const status said[] = {
+            run_each(warp_, s_, what),
+            wait_each(warp_, s_, submit_each(warp_, s_, what)),
+            run_coalesced(warp_, s_, what),
+            warpbell::run(warp_, s_, whole),
+            wait(warp_, s_, submit(warp_, s_, whole)),
+            wait(warp_, s_, request),
+            deallocate(warp_, s_, own, data(32, 1)),
+            wait(warp_, s_, submit_deallocate(warp_, s_, own, data(32, 1))),
+        };
+        bool refused = begun.ok();
+        for (const status& one : said) {
+            refused = refused && one.bits == status::invalid_opcode().bits;
+        }
+        return refused ? status() : status(code::aborted);
+    }
+
+    WARPBELL_D status zeroes() {
+        const command all = command::write_zeroes(blocks(0, 256));
+        const status ran = warpbell::run(warp_, s_, all);
+        const status waited = wait(warp_, s_, submit(warp_, s_, all));
+        io_request<2> request;
+        const status begun = submit(warp_, s_, request, all);
+        const status ended = begun.ok() ? wait(warp_, s_, request) : begun;
+        record().bytes = request.bytes();
+        return detail::worse_of(ran, detail::worse_of(waited, ended));
     }
 
     // Four commands of a lane, and what is said of them.

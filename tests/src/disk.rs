@@ -1,6 +1,8 @@
 //! An SSD of a test with stepped controllers.
 
-use warpbell_softctl::{Fault, FaultAction, FaultPlan, NamespaceConfig, Selector, SoftConfig};
+use warpbell_softctl::{
+    Fault, FaultAction, FaultPlan, NamespaceConfig, OptionalCommands, Selector, SoftConfig,
+};
 
 /// One SSD: its size, its blocks, its queues, and what goes wrong with it.
 #[derive(Clone, Debug)]
@@ -17,6 +19,8 @@ pub struct Disk {
     pub sgl: bool,
     /// `None`: the controller's own limit of a command; else it moves at most `4096 << mdts` bytes.
     pub mdts: Option<u8>,
+    /// Which optional commands it has.
+    pub optional: OptionalCommands,
     /// What goes wrong.
     pub faults: FaultPlan,
 }
@@ -24,7 +28,8 @@ pub struct Disk {
 impl Disk {
     /// One queue, SGLs, no faults.
     pub fn new(bytes: u64, block: u32) -> Disk {
-        Disk { bytes, block, queues: 1, warps: None, sgl: true, mdts: None, faults: FaultPlan::default() }
+        let (optional, faults) = (OptionalCommands::new(), FaultPlan::default());
+        Disk { bytes, block, queues: 1, warps: None, sgl: true, mdts: None, optional, faults }
     }
 
     /// With this one fault.
@@ -37,6 +42,7 @@ impl Disk {
         let config = SoftConfig::new()
             .namespaces(vec![NamespaceConfig::memory(self.bytes, self.block)])
             .sgl(self.sgl)
+            .optional(self.optional)
             .faults(self.faults.clone());
         match self.mdts {
             Some(mdts) => config.mdts(mdts),

@@ -16,7 +16,7 @@ use crate::features::FeatureSet;
 use crate::keep_alive::Heartbeat;
 use crate::shutdown::Notices;
 use crate::{
-    ControllerOptions, ControllerState, DriverError, Namespace, QueueGrant, RefusedNamespace,
+    CommandLimits, ControllerOptions, ControllerState, DriverError, Namespace, QueueGrant, RefusedNamespace,
     SpuriousCompletion,
 };
 
@@ -28,6 +28,7 @@ pub struct Controller {
     pub(crate) core: Core,
     pub(crate) identify: Box<IdentifyController>,
     pub(crate) version: Vs,
+    pub(crate) limits: CommandLimits,
     pub(crate) namespaces: Vec<Namespace>,
     pub(crate) refused: Vec<RefusedNamespace>,
     pub(crate) grant: Mutex<QueueGrant>,
@@ -70,14 +71,16 @@ impl Controller {
             core.set_limits(&identify);
             let grant = core.configure(&identify)?;
             core.arm_events(&identify);
+            let limits = core.command_limits(&identify, version)?;
             let namespaces = core.identify_namespaces(&identify, version)?;
-            Ok((version, identify, grant, namespaces))
+            Ok((version, identify, limits, grant, namespaces))
         });
-        let (version, identify, grant, (namespaces, refused)) = opened?;
+        let (version, identify, limits, grant, (namespaces, refused)) = opened?;
         let controller = Controller {
             core,
             identify,
             version,
+            limits,
             namespaces,
             refused,
             grant: Mutex::new(grant),
@@ -160,6 +163,11 @@ impl Controller {
     /// The most data of one command, in bytes; `None` for no limit.
     pub fn max_transfer_bytes(&self) -> Option<u64> {
         self.core.max_transfer()
+    }
+
+    /// How large Write Zeroes and Dataset Management may be, as the controller said when it was opened.
+    pub fn command_limits(&self) -> CommandLimits {
+        self.limits
     }
 
     /// Whether I/O commands may describe their data by SGLs. Admin commands always use PRPs.

@@ -33,6 +33,7 @@ mod identify;
 mod interrupts;
 mod io_queue;
 mod keep_alive;
+mod limits;
 mod log_pages;
 mod management;
 #[cfg(feature = "mutations")]
@@ -63,6 +64,7 @@ pub use doorbell_buffer::DoorbellBuffer;
 pub use error::DriverError;
 pub use events::{AsyncEvent, EventDetail};
 pub use io_queue::{Completion, IoCounters, IoQueue, IoQueueOptions, Outcome, Token};
+pub use limits::CommandLimits;
 pub use management::NamespaceSpec;
 pub use namespace::{Namespace, NamespaceIds, Refusal, RefusedNamespace};
 pub use offer::{NotOffered, Offer};

@@ -94,6 +94,8 @@ rules! {
     UnsupportedOpcode: Violation = "Base 2.0, 3.1.2 (command support)";
     /// A transfer longer than MDTS.
     TransferSize: Violation = "Base 2.0, 5.17.2.1, figure 275 (MDTS)";
+    /// A command beyond the limits of Write Zeroes or Dataset Management.
+    CommandSize: Violation = "NVM command set 1.0, 4.1.5, figure 118 (WZSL, DMRL, DMRSL, DMSL)";
     /// A field of CC other than EN and SHN changed while EN is set.
     CcChangedWhileEnabled: Violation = "Base 2.0, 3.1.3.5 (controller configuration)";
     /// A reserved shutdown notification, or one that comes while EN is clear or changes.

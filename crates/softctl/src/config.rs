@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::cmb::UNIT;
 use crate::fault::{FaultError, FaultKind, FaultPlan};
+use crate::optional::OptionalCommands;
 use crate::power::PowerState;
 use crate::profile::{Profile, ProfileError};
 use crate::subsystem::Health;
@@ -56,6 +57,8 @@ warpbell_base::options! {
         pub mdts: u8,
         /// Whether commands may use SGLs.
         pub sgl: bool,
+        /// Which optional commands there are, and their limits.
+        pub optional: OptionalCommands,
         /// CAP.DSTRD: doorbells are `4 << stride` bytes apart, 0 to 4.
         pub stride: u8,
         /// Doorbell Buffer Config (OACS bit 8).
@@ -199,6 +202,7 @@ impl Default for SoftConfig {
             max_entries: MAX_ENTRIES,
             mdts: 5,
             sgl: true,
+            optional: OptionalCommands::new(),
             stride: 0,
             doorbell_buffer: DoorbellBufferMode::Off,
             weighted_round_robin: false,
@@ -402,6 +406,7 @@ impl SoftConfig {
         }
         within("entries", self.max_entries, 2, MAX_ENTRIES)?;
         within("mdts", self.mdts, 0, MAX_MDTS)?;
+        within("wzsl", self.optional.wzsl, 0, MAX_MDTS)?;
         within("stride", self.stride, 0, MAX_STRIDE)?;
         within("pollers", self.pollers, 1, MAX_POLLERS)?;
         if let CompletionOrder::Shuffled { window } = self.order {

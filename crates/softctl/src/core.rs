@@ -279,7 +279,7 @@ impl EngineParts {
 
 fn limits(config: &SoftConfig) -> Limits {
     let bytes = if config.mdts == 0 { u64::MAX } else { PAGE << config.mdts };
-    Limits { page: PAGE, bytes, sgl: config.sgl }
+    Limits { page: PAGE, bytes, sgl: config.sgl, optional: config.optional }
 }
 
 fn poll_group_mode(config: &SoftConfig, stepped: bool, volatile: bool, index: u64) -> PollGroupMode {

@@ -16,6 +16,7 @@ use crate::copying::{Copier, Job};
 use crate::fault::{Chosen, Injector};
 use crate::memory::View;
 use crate::nvm::Deferred;
+use crate::optional::OptionalCommands;
 use crate::power::Power;
 use crate::profile::Media;
 use crate::queue::Sq;
@@ -34,6 +35,8 @@ pub(crate) struct Limits {
     pub(crate) bytes: u64,
     /// Whether I/O commands may use SGLs.
     pub(crate) sgl: bool,
+    /// Of optional commands.
+    pub(crate) optional: OptionalCommands,
 }
 
 /// A command, for messages.

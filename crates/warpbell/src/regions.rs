@@ -213,7 +213,7 @@ fn is_narrower(part: &NamespaceRef, whole: &NamespaceRef) -> bool {
     let iovas = |ns: &NamespaceRef| ns.lease_iova..ns.lease_iova_end;
     let alike = |ns: &NamespaceRef| {
         let flags = ns.flags & !NAMESPACE_READ_ONLY;
-        (ns.sharing, ns.nsid, ns.block_shift, ns.page_shift, flags, ns.crdt)
+        (ns.sharing, ns.nsid, ns.block_shift, ns.page_shift, flags, ns.crdt, ns.zeroes_blocks)
     };
     let may_write = |ns: &NamespaceRef| ns.flags & NAMESPACE_READ_ONLY == 0;
     alike(part) == alike(whole)

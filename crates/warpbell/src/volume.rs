@@ -139,11 +139,23 @@ impl Volume {
         }
         let (base, count) = (self.memory.address(), self.members.len());
         Ok(abi::VolumeRef {
+            flags: self.missing_commands(),
             members: base,
             counts: base + counts_offset(count) as u64,
             state: base + state_offset(count) as u64,
             ..self.shape
         })
+    }
+
+    /// The flags of commands that one of its SSDs lacks, or by which it does not zero even one block of the volume.
+    fn missing_commands(&self) -> u32 {
+        let all = abi::NAMESPACE_NO_COMPARE | abi::NAMESPACE_NO_WRITE_ZEROES | abi::NAMESPACE_NO_DEALLOCATE;
+        let of_member = |member: &Member| {
+            let ns = member.queues.namespace();
+            let zeroes_none = ns.zeroes_blocks != 0 && ns.zeroes_blocks >> member.reference.unit_shift == 0;
+            ns.flags & all | if zeroes_none { abi::NAMESPACE_NO_WRITE_ZEROES } else { 0 }
+        };
+        self.members.iter().fold(0, |flags, member| flags | of_member(member))
     }
 
     /// Blocks of it.

@@ -198,7 +198,11 @@ impl Limits {
             max_entries: ssd.controller().max_entries(),
             queues: ssd.granted_queues(),
             wide_cids: ssd.controller().wide_cids(),
-            trim_blocks: ssd.identify().oncs.dataset_management().then_some(u32::MAX),
+            trim_blocks: ssd
+                .identify()
+                .oncs
+                .dataset_management()
+                .then(|| ssd.controller().command_limits().deallocate_blocks()),
         })
     }
 }

@@ -3,7 +3,8 @@
  * Rules. Every struct begins with abi_version and size; a launch whose argument differs from the
  * kernel's is refused. Padding is explicit. A pointer is 64 bits wide and says what it points to and
  * in which memory. All counts are of the unit in the name; `_shift` is a base-2 logarithm.
- * A field is added at the end of a struct, with a new WARPBELL_ABI_VERSION.
+ * A field is added at the end of a struct, with a new WARPBELL_ABI_VERSION; one in place of padding, with a 0
+ * that stands for what was so before, needs none.
  * abi_table.h lists every field, and checks that the list is complete. */
 #ifndef WARPBELL_ABI_H
 #define WARPBELL_ABI_H
@@ -60,6 +61,11 @@ typedef unsigned long uint64_t;
 /* namespace_ref.flags */
 #define WARPBELL_NAMESPACE_SGL 1u       /* describe data by one inline SGL descriptor, else by PRPs */
 #define WARPBELL_NAMESPACE_READ_ONLY 2u /* lease: nothing that changes the medium */
+/* Optional commands that the SSD has not: refused as it would refuse them. Of volume_ref.flags: that one of
+ * its members has not. */
+#define WARPBELL_NAMESPACE_NO_COMPARE 4u
+#define WARPBELL_NAMESPACE_NO_WRITE_ZEROES 8u
+#define WARPBELL_NAMESPACE_NO_DEALLOCATE 16u
 
 /* In PRP mode a command has at most this many list entries, so that a list never chains. */
 #define WARPBELL_PRP_LIST_MAX 256u
@@ -102,7 +108,11 @@ typedef struct warpbell_queue_state {
     uint64_t trace; /* warpbell_trace_lane[warp_slots][32] of kernels compiled with WARPBELL_TRACE; 0: none */
     uint64_t flush_register; /* with WARPBELL_QUEUE_FLUSH: a 32-bit register of the controller, */
     uint64_t flush_data;     /* and a 32-bit word of the memory that data lies in; 0: the register suffices */
-    uint32_t pad0[18];
+    /* Of one Dataset Management; 0: no limit */
+    uint64_t deallocate_blocks;       /* in all (DMSL) */
+    uint32_t deallocate_ranges;       /* DMRL */
+    uint32_t deallocate_range_blocks; /* of a range (DMRSL) */
+    uint32_t pad0[14];
     uint32_t spurious[32]; /* completions that no pending command owned; the sum counts */
     uint32_t late[32];     /* commands that completed after their deadline; the sum counts */
     uint64_t ticket;       /* shared: CLOSED | next index to reserve */
@@ -181,8 +191,8 @@ typedef struct warpbell_namespace_ref {
     uint64_t lease_end;
     uint64_t lease_iova; /* and their data lies in [lease_iova, lease_iova_end), as the controller sees it */
     uint64_t lease_iova_end;
-    uint32_t crdt[3]; /* Command Retry Delay Times 1 to 3, units of 100 ms */
-    uint32_t pad0;
+    uint32_t crdt[3];       /* Command Retry Delay Times 1 to 3, units of 100 ms */
+    uint32_t zeroes_blocks; /* per Write Zeroes (WZSL); 0: max_blocks */
 } warpbell_namespace_ref;
 
 /* Registered memory, contiguous for the controller. PRP lists are built once, by the host: table page

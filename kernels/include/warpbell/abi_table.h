@@ -17,7 +17,9 @@
     F(warpbell_queue_state, abi_version) F(warpbell_queue_state, size) \
     F(warpbell_queue_state, sqhd_mismatch) F(warpbell_queue_state, shadow_stride) \
     F(warpbell_queue_state, shadow) F(warpbell_queue_state, events) F(warpbell_queue_state, trace) \
-    F(warpbell_queue_state, flush_register) F(warpbell_queue_state, flush_data) F(warpbell_queue_state, pad0) \
+    F(warpbell_queue_state, flush_register) F(warpbell_queue_state, flush_data) \
+    F(warpbell_queue_state, deallocate_blocks) F(warpbell_queue_state, deallocate_ranges) \
+    F(warpbell_queue_state, deallocate_range_blocks) F(warpbell_queue_state, pad0) \
     F(warpbell_queue_state, spurious) F(warpbell_queue_state, late) F(warpbell_queue_state, ticket) \
     F(warpbell_queue_state, pad1) F(warpbell_queue_state, turn) F(warpbell_queue_state, rung) F(warpbell_queue_state, pad2) \
     F(warpbell_queue_state, reap) F(warpbell_queue_state, pad3) F(warpbell_queue_state, head) \
@@ -50,7 +52,7 @@
     F(warpbell_namespace_ref, page_shift) F(warpbell_namespace_ref, flags) \
     F(warpbell_namespace_ref, lease_first) F(warpbell_namespace_ref, lease_end) \
     F(warpbell_namespace_ref, lease_iova) F(warpbell_namespace_ref, lease_iova_end) \
-    F(warpbell_namespace_ref, crdt) F(warpbell_namespace_ref, pad0)
+    F(warpbell_namespace_ref, crdt) F(warpbell_namespace_ref, zeroes_blocks)
 
 #define WARPBELL_FIELDS_BUFFER_REF(F) \
     F(warpbell_buffer_ref, abi_version) F(warpbell_buffer_ref, size) F(warpbell_buffer_ref, data) \
@@ -83,7 +85,7 @@
     F(warpbell_volume_ref, abi_version) F(warpbell_volume_ref, size) F(warpbell_volume_ref, members) \
     F(warpbell_volume_ref, counts) F(warpbell_volume_ref, state) F(warpbell_volume_ref, blocks) \
     F(warpbell_volume_ref, member_count) F(warpbell_volume_ref, layout) F(warpbell_volume_ref, block_shift) \
-    F(warpbell_volume_ref, chunk_blocks) F(warpbell_volume_ref, piece_blocks) F(warpbell_volume_ref, pad0)
+    F(warpbell_volume_ref, chunk_blocks) F(warpbell_volume_ref, piece_blocks) F(warpbell_volume_ref, flags)
 #define WARPBELL_FIELDS_VOLUME_BUFFER_REF(F) \
     F(warpbell_volume_buffer_ref, abi_version) F(warpbell_volume_buffer_ref, size) \
     F(warpbell_volume_buffer_ref, parts) F(warpbell_volume_buffer_ref, data) \

@@ -54,7 +54,7 @@ typedef struct warpbell_volume_ref {
     uint32_t block_shift;  /* the largest of its members' */
     uint32_t chunk_blocks; /* at least 1 */
     uint32_t piece_blocks; /* what each member takes in one command; at least 1 */
-    uint32_t pad0;
+    uint32_t flags;        /* WARPBELL_NAMESPACE_NO_*: of any member */
 } warpbell_volume_ref;
 
 /* Memory that each member has mapped. */

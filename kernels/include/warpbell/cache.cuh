@@ -75,10 +75,8 @@ template <sharing Mode, class Retry> struct backing<session<Mode, Retry>> {
         while (group.ballot(next < all.blocks) != 0) {
             const bool want = next < all.blocks;
             // The deadline is one for all pieces: what is left of a page is not sent after it.
-            if (group.ballot(patience.is_over() && !mutate::cache_pieces_late) != 0) {
-                const status refusal = s.queue().refusal();
-                const status left = refusal.ok() ? status(code::not_submitted) : refusal;
-                return want ? left : result;
+            if (is_over(group, patience) && !mutate::cache_pieces_late) {
+                return want ? s.queue().unsent() : result;
             }
             const u32 rest = all.blocks - next, blocks = rest < s.max_blocks() ? rest : s.max_blocks();
             sqe entry = {};

@@ -45,6 +45,13 @@ WARPBELL_HD constexpr bool for_blocks(opcode op) {
 }
 // Whether a command for blocks carries data of as many bytes.
 WARPBELL_HD constexpr bool carries_blocks(opcode op) { return op != opcode::write_zeroes; }
+// The flag of a namespace that lacks it; 0: each SSD has it.
+WARPBELL_HD constexpr u32 flag_of_lack(opcode op) {
+    return op == opcode::compare              ? WARPBELL_NAMESPACE_NO_COMPARE
+           : op == opcode::write_zeroes       ? WARPBELL_NAMESPACE_NO_WRITE_ZEROES
+           : op == opcode::dataset_management ? WARPBELL_NAMESPACE_NO_DEALLOCATE
+                                              : 0u;
+}
 // Whether the bits that one may choose are as they may be: 15:0 of dword 12 are the number of blocks, and a
 // flush has none of the others either.
 WARPBELL_D bool fits_flags(opcode op, u32 flags) {
@@ -119,6 +126,18 @@ template <sharing Mode, class Retry = no_retry> class session {
     WARPBELL_D u32 block_bytes() const { return 1u << ns_->block_shift; }
     // The most blocks that one command moves.
     WARPBELL_D u32 max_blocks() const { return ns_->max_blocks; }
+    // The most blocks of one command with this opcode: Write Zeroes may have a limit of its own.
+    WARPBELL_D u32 max_blocks(opcode op) const {
+        const u32 own = op == opcode::write_zeroes && !mutate::zeroes_limit_ignored ? ns_->zeroes_blocks : 0;
+        return own != 0 ? own : ns_->max_blocks;
+    }
+    // Whether the SSD has such a command. Others are refused with status::invalid_opcode, and not sent.
+    WARPBELL_D bool has(opcode op) const {
+        return (ns_->flags & detail::flag_of_lack(op)) == 0 || mutate::missing_command_sent;
+    }
+    // Why a Dataset Management would be refused with so many ranges, the longest of so many blocks, and all
+    // of them of `blocks`; or success.
+    WARPBELL_D status check_ranges(u32 ranges, u32 longest, u64 blocks) const;
     // The layer below, for commands of one's own.
     WARPBELL_D warpbell::queue<Mode>& queue() { return queue_; }
 

@@ -96,6 +96,9 @@ WARPBELL_SWITCH(PIECE_NOT_CLIPPED, piece_not_clipped); // io: the last piece is 
 WARPBELL_SWITCH(SPLIT_GOES_ON, split_goes_on); // io: after a failure the other pieces are sent, and answer
 WARPBELL_SWITCH(PIECE_AFTER_DEADLINE, piece_after_deadline); // io: a piece is sent although the last poll found the deadline over
 WARPBELL_SWITCH(PIECES_IN_ROUNDS, pieces_in_rounds); // io: a lane sends its next piece when all lanes are answered
+WARPBELL_SWITCH(MISSING_COMMAND_SENT, missing_command_sent); // io: a command that the SSD lacks is sent
+WARPBELL_SWITCH(ZEROES_LIMIT_IGNORED, zeroes_limit_ignored); // io: Write Zeroes is as large as reads and writes are
+WARPBELL_SWITCH(RANGES_UNCHECKED, ranges_unchecked); // io: Dataset Management is as large as its caller makes it
 WARPBELL_SWITCH(COMMAND_UNCHECKED, command_unchecked); // io: any opcode is taken, and flags where the number of blocks is
 WARPBELL_SWITCH(DEADLINE_OF_EACH_ROUND, deadline_of_each_round); // io: each round of commands has the whole deadline
 WARPBELL_SWITCH(GROUP_FAILURE_HIDDEN, group_failure_hidden); // io: each lane is told of its own command only
@@ -120,6 +123,7 @@ WARPBELL_SWITCH(READ_NOT_REPEATED, read_not_repeated); // volume: a read that a 
 WARPBELL_SWITCH(ONE_REPLICA_WRITTEN, one_replica_written); // volume: a write goes to one replica only
 WARPBELL_SWITCH(REPLICA_KEPT, replica_kept); // volume: a replica that missed a write is read from
 WARPBELL_SWITCH(COMPARED_EVERYWHERE, compared_everywhere); // volume: a Compare goes to each replica
+WARPBELL_SWITCH(REJECTING_REPLICA_DROPPED, rejecting_replica_dropped); // volume: a replica that finds fault with the command is dropped
 WARPBELL_SWITCH(DIFFERENCE_IS_FAILURE, difference_is_failure); // volume: a replica whose blocks differ from the data has failed
 WARPBELL_SWITCH(LAST_REPLICA_DROPPED, last_replica_dropped); // volume: a write may leave no replica
 WARPBELL_SWITCH(MAIL_NO_FENCE_POST, mail_no_fence_post); // agents, no P1: a request may be seen before what is asked for

@@ -46,16 +46,21 @@ struct alignas(16) sqe {
 };
 static_assert(sizeof(sqe) == 64, "NVMe Base 2.0, 3.3.3.1");
 
+class backoff;
+namespace detail {
+template <class Group> WARPBELL_D bool is_over(const Group& group, const backoff& patience);
+} // namespace detail
+
 // How long a lane polls, and how. One per wait.
 class backoff {
   public:
     // From the first poll on. 0: the queue's default.
     WARPBELL_D explicit backoff(u64 timeout_ns = 0) : timeout_ns_(timeout_ns) {}
-    // In the lane that leads its group: a poll has found the deadline over.
-    WARPBELL_D bool is_over() const { return final_; }
 
   private:
     template <sharing> friend class queue;
+    template <class Group>
+    friend WARPBELL_D bool detail::is_over(const Group& group, const backoff& patience);
     u64 timeout_ns_;
     u64 end_ns_ = 0; // 0: the clock was not read yet
     u32 polls_ = 0;
@@ -66,6 +71,13 @@ class backoff {
     bool is_poller_ = false; // its group holds the lock: it polls the ring for all who wait
     bool final_ = false;
 };
+
+namespace detail {
+// Whether a poll of the group has found the deadline over.
+template <class Group> WARPBELL_D bool is_over(const Group& group, const backoff& patience) {
+    return group.ballot(patience.final_) != 0; // the leader knows
+}
+} // namespace detail
 
 // What polling led to.
 enum class progress_result : u32 {
@@ -202,6 +214,8 @@ template <sharing Mode> class queue : tracer {
     WARPBELL_D bool refuses() const { return refusal_ != 0; }
     // With what: invalid_field of one that was never attached. Else success.
     WARPBELL_D status refusal() const { return status::from_bits(refusal_ & 0xffffu); }
+    // Of a command that was not sent before its deadline: with what the queue refuses it, else not_submitted.
+    WARPBELL_D status unsent() const { return refuses() ? refusal() : status(code::not_submitted); }
     // Of the queue that it is attached to now: each queue that the host puts in a lost one's place has the
     // next epoch.
     WARPBELL_D const detail::attached_queue& ref() const { return ref_; }

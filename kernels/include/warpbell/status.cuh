@@ -42,6 +42,10 @@ struct [[nodiscard]] status {
         return s;
     }
 
+    // As a controller refuses a command that it has not: Invalid Command Opcode, Do Not Retry (NVMe Base 2.0,
+    // 3.3.3.2.1.1).
+    WARPBELL_HD static constexpr status invalid_opcode() { return from_bits(0x4001u); }
+
     WARPBELL_HD constexpr bool ok() const { return bits == 0; }
     WARPBELL_HD constexpr bool from_library() const { return (bits & WARPBELL_STATUS_LIBRARY) != 0; }
     WARPBELL_HD constexpr bool is(code c) const { return bits == status(c).bits; }
@@ -74,6 +78,16 @@ struct [[nodiscard]] status {
         return (is(code::timed_out) && !mutate::buffer_free_at_timeout) ||
                ((is(code::queue_lost) || is(code::ssd_lost)) && !mutate::buffer_free_at_loss);
     }
+    // It finds fault with the command, and not with the SSD: another SSD may well have done it. Of those that
+    // the library makes: what it refused for the sake of the command, before it was sent.
+    WARPBELL_HD constexpr bool rejects_command() const {
+        if (from_library()) {
+            return is(code::out_of_range) || is(code::misaligned) || is(code::too_large) ||
+                   is(code::out_of_buffer) || is(code::invalid_field) || is(code::read_only) ||
+                   is(code::out_of_lease);
+        }
+        return sct() == 0 ? command_is_wrong() : sct() == 1u && command_conflicts();
+    }
     WARPBELL_HD constexpr const char* name() const;
 
   private:
@@ -96,7 +110,30 @@ struct [[nodiscard]] status {
             return false;
         }
     }
-    // The same of path related statuses (3.3.3.2.1.4).
+    // Generic statuses about fields of a command (3.3.3.2.1.1), LBA Out of Range among them.
+    WARPBELL_HD constexpr bool command_is_wrong() const {
+        switch (sc()) {
+        case 0x01: // Invalid Command Opcode
+        case 0x02: // Invalid Field in Command
+        case 0x0d: // of an SGL: a segment,
+        case 0x0e: // how many there are,
+        case 0x0f: // the length of data,
+        case 0x10: // or of metadata,
+        case 0x11: // the type,
+        case 0x16: // the offset
+        case 0x13: // PRP Offset Invalid
+        case 0x80: // LBA Out of Range
+            return true;
+        default:
+            return false;
+        }
+    }
+    // The same of command specific ones (NVM Command Set 1.0, 4.1.2.1).
+    WARPBELL_HD constexpr bool command_conflicts() const {
+        // Conflicting Attributes, Invalid Protection Information, Command Size Limit Exceeded
+        return sc() == 0x80u || sc() == 0x81u || sc() == 0x83u;
+    }
+    // Path related statuses that pass (3.3.3.2.1.4).
     WARPBELL_HD constexpr bool path_passes() const {
         // Internal Path Error, Asymmetric Access Transition, Controller Pathing Error
         return sc() == 0x00 || sc() == 0x03 || sc() == 0x60;

@@ -59,7 +59,8 @@ class [[nodiscard]] io_token {
 
   private:
     static constexpr u32 epoch_shift = 12;
-    static constexpr u32 empty_mark = 0x4000;
+    // More, which no status has that the library makes.
+    static constexpr u32 empty_mark = 0x2000;
     static constexpr u64 empty = static_cast<u64>(empty_mark) << 48;
     u64 bits_;
 };

@@ -23,11 +23,13 @@
 // Replicas. A read goes to the one that the mapping names, and where that fails to the next one. So does a
 // Compare; blocks that differ are its answer, and no failure. A write goes to all with its flags, and so does
 // Write Zeroes. A replica that misses a write which others have is dropped before the write is reported done:
-// nothing is read from it any more. The last one is never dropped: what it fails is the volume's failure; a
-// write that failed on all of them may leave them unlike, until those blocks are written again. Where a
-// replica does not answer a read in time, its controller may still use the buffer: the call answers
-// `timed_out` or `queue_lost` (status::buffer_in_use), later reads avoid that replica, and the caller reads
-// again into another buffer.
+// nothing is read from it any more. The last one is never dropped: what it fails is the volume's failure; nor
+// one that finds fault with the command itself (status::rejects_command), which is the volume's failure, too.
+// A write that failed may leave replicas unlike, until those blocks are written again. Compare and Write
+// Zeroes are refused with status::invalid_opcode, and sent to none, where one SSD lacks them. Where a replica
+// does not answer a read in time, its controller may still use the buffer: the call answers `timed_out` or
+// `queue_lost` (status::buffer_in_use), later reads avoid that replica, and the caller reads again into
+// another buffer.
 #pragma once
 
 #include "abi_volume.h"
@@ -223,10 +225,10 @@ template <sharing Mode, u32 Members, class Map = round_robin, class Retry = no_r
                                       u32& mask) const;
     WARPBELL_D bool drop(u32 failed) const;
     WARPBELL_D void note_read(const detail::member_read& read, status said);
-    WARPBELL_D status settle(opcode op, u32 mask, u32 done, status answer) const;
+    WARPBELL_D status settle(opcode op, u32 mask, u32 done, u32 rejected, status answer) const;
     template <class Group, class Start>
     WARPBELL_D u32 run_on(const Group& group, opcode op, u32 mask, Start start, u64 timeout_ns,
-                          status& answer);
+                          status& answer, u32& rejected);
     template <class Group>
     WARPBELL_D status move_part(const Group& group, opcode op, u32 flags, const detail::volume_part& part,
                                 const volume_span& data, u64 timeout_ns);
@@ -240,13 +242,13 @@ template <sharing Mode, u32 Members, class Map = round_robin, class Retry = no_r
 // ---- the calls
 
 template <class Group, sharing Mode, u32 N, class Map, class Retry>
-WARPBELL_D status run(const Group& group, volume<Mode, N, Map, Retry>& v, const volume_command& what,
+WARPBELL_D status run(const Group& who, volume<Mode, N, Map, Retry>& v, const volume_command& what,
                       u64 timeout_ns = 0) {
-    if (what.op != opcode::flush || !what.where) {
-        return v.run(group_of(group), what.op, what.where, what.data, true, timeout_ns, what.flags);
-    }
-    return detail::fits_flags(what.op, what.flags) ? v.flush(group_of(group), timeout_ns)
-                                                   : status(code::invalid_field);
+    const auto group = group_of(who);
+    const auto flush = [&] { return v.flush(group, timeout_ns); };
+    return detail::run_either(what, flush, [&] {
+        return v.run(group, what.op, what.where, what.data, true, timeout_ns, what.flags);
+    });
 }
 template <class Group, sharing Mode, u32 N, class Map, class Retry>
 WARPBELL_D status run_each(const Group& group, volume<Mode, N, Map, Retry>& v, const volume_command& mine,

@@ -63,12 +63,12 @@
 /* Of the wait_any calls, in place of a token's number: none was answered. */
 #define WARPBELL_NO_TOKEN 0xffffffffu
 
-/* warpbell_command.operation, as NVMe numbers them */
-#define WARPBELL_OPERATION_FLUSH 0x00u
-#define WARPBELL_OPERATION_WRITE 0x01u
-#define WARPBELL_OPERATION_READ 0x02u
-#define WARPBELL_OPERATION_COMPARE 0x05u
-#define WARPBELL_OPERATION_WRITE_ZEROES 0x08u
+/* warpbell_command.opcode, as NVMe numbers them */
+#define WARPBELL_OPCODE_FLUSH 0x00u
+#define WARPBELL_OPCODE_WRITE 0x01u
+#define WARPBELL_OPCODE_READ 0x02u
+#define WARPBELL_OPCODE_COMPARE 0x05u
+#define WARPBELL_OPCODE_WRITE_ZEROES 0x08u
 /* warpbell_command.flags. Force Unit Access: what is written is durable when it is answered */
 #define WARPBELL_FUA 0x40000000u
 
@@ -100,7 +100,7 @@ typedef uint64_t warpbell_token;
 
 /* What an SSD is to do. */
 typedef struct warpbell_command {
-    uint32_t operation;                /* WARPBELL_OPERATION_READ.. */
+    uint32_t opcode;                   /* WARPBELL_OPCODE_READ.. */
     uint32_t flags;                    /* of dword 12, bits 31:16: WARPBELL_FUA; none of a flush */
     uint64_t block;                    /* the first of */
     const warpbell_buffer_ref* buffer; /* not of a flush, nor of Write Zeroes */
@@ -158,8 +158,9 @@ WARPBELL_DEVICE uint32_t warpbell_write_each(warpbell_session* session, uint64_t
                                              uint64_t timeout_ns);
 
 /* Any command, refused as a read or a write is; WARPBELL_STATUS_INVALID_FIELD: flags that are not to be
- * chosen, or an operation that is none of WARPBELL_OPERATION_*. Whether blocks and data of a Compare
- * differ says warpbell_status_differs. `command` is read during the call alone. */
+ * chosen, or an opcode that is none of WARPBELL_OPCODE_*. A Compare or a Write Zeroes that the SSD lacks is
+ * not sent, and answered as the SSD would: 0x4001, Invalid Command Opcode. Whether blocks and data of a
+ * Compare differ says warpbell_status_differs. `command` is read during the call alone. */
 WARPBELL_DEVICE uint32_t warpbell_execute(warpbell_session* session, const warpbell_command* command,
                                           uint64_t timeout_ns);
 WARPBELL_DEVICE uint32_t warpbell_execute_warp(warpbell_session* session, const warpbell_command* command,

@@ -61,6 +61,12 @@ constants! {
     NAMESPACE_SGL: u32 = 1;
     /// `NamespaceRef::flags`: nothing that changes the medium.
     NAMESPACE_READ_ONLY: u32 = 2;
+    /// `NamespaceRef::flags`: the SSD has no Compare. `VolumeRef::flags`: a member has none.
+    NAMESPACE_NO_COMPARE: u32 = 4;
+    /// The same of Write Zeroes.
+    NAMESPACE_NO_WRITE_ZEROES: u32 = 8;
+    /// The same of Dataset Management.
+    NAMESPACE_NO_DEALLOCATE: u32 = 16;
     /// Most PRP list entries of a command, so that a list never chains.
     PRP_LIST_MAX: u32 = 256;
     /// Bytes of a page of a PRP table.

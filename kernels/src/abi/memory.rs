@@ -19,8 +19,14 @@ mirror! {
         flush_register: u64,
         /// With `QUEUE_FLUSH`: address of a 32-bit word of the memory that data lies in; 0: the register suffices.
         flush_data: u64,
+        /// Blocks that one Dataset Management deallocates at most; 0: no limit.
+        deallocate_blocks: u64,
+        /// Its ranges at most; 0: no limit.
+        deallocate_ranges: u32,
+        /// Blocks of one of them; 0: no limit.
+        deallocate_range_blocks: u32,
         /// Zero.
-        pad0: [u32; 18],
+        pad0: [u32; 14],
         /// Completions that no pending command owned, per lane; the sum counts.
         spurious: [u32; 32],
         /// Commands that completed after their deadline, per lane; the sum counts.
@@ -176,8 +182,8 @@ mirror! {
         lease_iova_end: u64,
         /// Command Retry Delay Times 1 to 3, units of 100 ms.
         crdt: [u32; 3],
-        /// Zero.
-        pad0: u32,
+        /// Blocks per Write Zeroes at most; 0: `max_blocks`.
+        zeroes_blocks: u32,
     }
 }
 

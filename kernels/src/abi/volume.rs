@@ -65,8 +65,8 @@ mirror! {
         chunk_blocks: u32,
         /// Blocks that each member takes in one command.
         piece_blocks: u32,
-        /// Zero.
-        pad0: u32,
+        /// `NAMESPACE_NO_COMPARE` and its like: of any member.
+        flags: u32,
     }
 }
 

@@ -9,7 +9,7 @@ use warpbell_kernels::cpu::Module;
 use warpbell_kernels::toolchain::Variant;
 use warpbell_nvme::NvmOpcode;
 use warpbell_sim::{TestVariant, seeds};
-use warpbell_softctl::{Fault, FaultAction, FaultPlan, Selector};
+use warpbell_softctl::{Fault, FaultAction, FaultPlan, OptionalCommands, Selector};
 use warpbell_tests::each_apart;
 
 use crate::batch::{BROKEN, BROKEN_BITS, library};
@@ -41,12 +41,15 @@ enum Rule {
     Forced,
     ForcedPieces,
     Ranges,
+    Missing,
+    Zeroes,
+    LongRanges,
 }
 
 type Check = fn(&Module, Sharing, u64) -> Result<(), String>;
 
 /// Switch, check, and what the check says then.
-const RULES: [(&str, Check, &str); 29] = [
+const RULES: [(&str, Check, &str); 32] = [
     ("TOO_LARGE_SENT", what_cannot_be_done_is_refused, "lane 0"),
     ("DATA_UNCHECKED", what_cannot_be_done_is_refused, "lane 1"),
     ("MISALIGNED_SENT", what_cannot_be_done_is_refused, "lane 2"),
@@ -63,6 +66,9 @@ const RULES: [(&str, Check, &str); 29] = [
     ("FUA_FORGOTTEN", what_was_forced_is_durable, "block 0"),
     ("REQUEST_FLAGS_OF_FIRST", every_piece_is_durable, "block 2"),
     ("RANGE_BY_LANE", ranges_have_no_gaps, "lane "),
+    ("MISSING_COMMAND_SENT", what_the_ssd_lacks_is_not_sent, "is not supported"),
+    ("ZEROES_LIMIT_IGNORED", zeroes_have_a_limit_of_their_own, "lane "),
+    ("RANGES_UNCHECKED", ranges_are_what_the_ssd_takes, "lane "),
     ("COALESCED_OVER_A_GAP", a_gap_in_blocks_is_not_read, "lane "),
     ("COALESCED_ELSEWHERE", a_gap_in_memory_is_kept, "lane "),
     ("COALESCED_OTHER_BUFFER", neighbours_in_two_buffers_are_none, "lane 0"),
@@ -253,6 +259,45 @@ fn expect_durable(done: &Done) -> Result<(), String> {
     (0..32).try_for_each(|block| {
         expect_same(&format!("block {block}"), first_word(done, block)?, !Work::content(block))
     })
+}
+
+/// By each call, with the SSD's own status.
+fn what_the_ssd_lacks_is_not_sent(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
+    let none = OptionalCommands::new().no_compare(true).no_write_zeroes(true).no_dataset_management(true);
+    let done = Work { optional: none, ..work(sharing, Rule::Missing) }.run(module, seed)?;
+    expect(&done, |_| 0)?;
+    expect_same("commands", done.several.softs[0].statistics().total_commands(), 0)
+}
+
+/// 256 blocks by commands of 16: by three calls.
+fn zeroes_have_a_limit_of_their_own(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
+    let few = OptionalCommands::new().wzsl(1);
+    let done = Work { optional: few, ..work(sharing, Rule::Zeroes) }.run(module, seed)?;
+    let bytes = 256 * BLOCK;
+    done.expect(|_, _, _| Record { answers: 1, bytes, ..Record::default() })?;
+    let zeroes = done.several.softs[0].statistics().commands(NvmOpcode::WRITE_ZEROES);
+    expect_same("commands", zeroes, 3 * 16)?;
+    (0..256).try_for_each(|block| expect_same(&format!("block {block}"), first_word(&done, block)?, 0))
+}
+
+/// 16 ranges of one block, or of two.
+fn ranges_are_what_the_ssd_takes(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
+    let of = OptionalCommands::new;
+    for (rule, optional, fits) in [
+        (Rule::Ranges, of().dmrl(16).dmrsl(1).dmsl(16), true),
+        (Rule::Ranges, of().dmrl(15), false),
+        (Rule::Ranges, of().dmsl(15), false),
+        (Rule::LongRanges, of().dmrsl(1), false),
+    ] {
+        let done = Work { optional, ..work(sharing, rule) }.run(module, seed)?;
+        let status = if fits { 0 } else { library(abi::STATUS_TOO_LARGE) };
+        if let Some((_, _, lane, record)) = done.each().find(|(.., record)| record.status != status) {
+            return Err(format!("lane {lane}, {optional:?}: {record:?}"));
+        }
+        let trims = done.several.softs[0].statistics().commands(NvmOpcode::DATASET_MANAGEMENT);
+        expect_same("commands", trims, u64::from(fits))?;
+    }
+    Ok(())
 }
 
 fn ranges_have_no_gaps(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {

@@ -12,7 +12,7 @@ use warpbell_kernels::cpu::{Counters, Module};
 use warpbell_kernels::toolchain::Variant;
 use warpbell_sim::several::Several;
 use warpbell_sim::{TestVariant, cpu_launch_bytes};
-use warpbell_softctl::{CompletionOrder, FaultAction, FaultPlan, Selector};
+use warpbell_softctl::{CompletionOrder, FaultAction, FaultPlan, OptionalCommands, Selector};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 pub use crate::fixture::BLOCK;
@@ -67,6 +67,7 @@ pub struct Work {
     pub in_order: bool,
     /// Identifiers of a lane.
     pub tokens: u32,
+    pub optional: OptionalCommands,
     pub faults: FaultPlan,
     pub deadline: Duration,
     /// The round after which the host gives the queues up.
@@ -86,7 +87,7 @@ impl Work {
     pub fn new(sharing: Sharing, kernel: &'static str, mode: u32) -> Work {
         let (warps, blocks, rounds, most, iodepth) = (2, 8, 2, 64, 63);
         let (faults, deadline) = (FaultPlan::default(), Duration::from_millis(10));
-        let (tokens, in_order, lost) = (4, false, None);
+        let (tokens, in_order, lost, optional) = (4, false, None, OptionalCommands::new());
         Work {
             sharing,
             kernel,
@@ -98,6 +99,7 @@ impl Work {
             iodepth,
             tokens,
             in_order,
+            optional,
             faults,
             deadline,
             lost,
@@ -158,7 +160,7 @@ impl Work {
         let (blocks, window, warps) = (self.all_blocks(), 16, self.warps);
         let options = attached(self.sharing, warps, self.iodepth, self.deadline);
         let options = options.commands_per_lane(Some(self.tokens));
-        let mut config = shuffled(blocks, window, &self.faults, seed);
+        let mut config = shuffled(blocks, window, &self.faults, seed).optional(self.optional);
         if self.in_order {
             config.order = CompletionOrder::Submission { window };
         }

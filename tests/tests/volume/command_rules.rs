@@ -9,15 +9,22 @@ use warpbell_tests::each_apart;
 use crate::commands::{COMMANDS, Command, DIFFERS, counted, run, source};
 use crate::fixture::*;
 use crate::layouts::unlike;
+use crate::optional::{
+    a_replica_that_rejects_a_command_stays, what_one_ssd_lacks_is_sent_to_none,
+    zeroes_are_split_as_the_ssd_takes_them,
+};
 use crate::replicas::replicas;
 
 type Check = fn(&cpu::Module) -> Result<(), String>;
 
 /// Switch, check, and what the check says then.
-const RULES: [(&str, Check, &str); 3] = [
+const RULES: [(&str, Check, &str); 6] = [
     ("COMPARED_EVERYWHERE", one_replica_is_compared, "Compares of 12 parts"),
     ("DIFFERENCE_IS_FAILURE", a_difference_is_an_answer, "errors: [MemberReport"),
     ("COMMAND_UNCHECKED", flags_are_looked_at, "status 0x0"),
+    ("MISSING_COMMAND_SENT", what_one_ssd_lacks_is_sent_to_none, "is not supported"),
+    ("REJECTING_REPLICA_DROPPED", a_replica_that_rejects_a_command_stays, "status 0x0"),
+    ("ZEROES_LIMIT_IGNORED", zeroes_are_split_as_the_ssd_takes_them, "WZSL is 8192"),
 ];
 
 #[test]

@@ -5,6 +5,7 @@ mod command_rules;
 mod commands;
 mod fixture;
 mod layouts;
+mod optional;
 mod refused;
 mod replicas;
 mod rules;

@@ -5,9 +5,9 @@ use warpbell_nvme::command::{IdentifyCdw10, IdentifyCdw11, NSID_ALL};
 use warpbell_nvme::experimental::Experimental;
 use warpbell_nvme::identify::{
     Cmic, Cns, ControllerList, ControllerType, Csi, EntrySizes, Flbas, Fna, Frmw, IDENTIFY_SIZE,
-    IdentifyController, IdentifyNamespace, IdentifyNamespaceIndependent, IdentifyNvmController,
-    IdentifyNvmNamespace, IoCommandSetVector, LbaFormat, Lpa, NamespaceList, NsIdDescriptorHeader, NsIdType,
-    Oacs, Oaes, Oncs, Sanicap, SglSupport, Sgls, Vwc, pad_ascii,
+    IdentifyController, IdentifyNamespace, IdentifyNamespaceIndependent, IdentifyNvmNamespace,
+    IoCommandSetVector, LbaFormat, Lpa, NamespaceList, NsIdDescriptorHeader, NsIdType, Oacs, Oaes, Sanicap,
+    SglSupport, Sgls, Vwc, pad_ascii,
 };
 use zerocopy::{Immutable, IntoBytes};
 
@@ -68,7 +68,7 @@ impl Core {
             Cns::CONTROLLER => Ok(page(&self.identify_controller())),
             Cns::CSI_CONTROLLER => {
                 nvm(csi)?;
-                Ok(page(&IdentifyNvmController::zeroed()))
+                Ok(page(&self.config.optional.identify()))
             }
             _ => {
                 let mut data = [0; IDENTIFY_SIZE];
@@ -207,12 +207,7 @@ impl Core {
         data.sqes = EntrySizes::new().with_min(6).with_max(6);
         data.cqes = EntrySizes::new().with_min(4).with_max(4);
         data.nn = subsystem.last_nsid;
-        data.oncs = Oncs::new()
-            .with_compare(true)
-            .with_dataset_management(true)
-            .with_write_zeroes(true)
-            .with_save_select(true)
-            .with_verify(true);
+        data.oncs = self.config.optional.oncs();
         data.fna = Fna::new().with_crypto_erase(true);
         data.vwc = Vwc::new().with_present(true).with_flush_all(3);
         if self.config.sgl {

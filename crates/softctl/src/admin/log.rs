@@ -169,7 +169,8 @@ impl Core {
         }
         let dbbuf = CommandEffects::new().with_csupp(self.offers_doorbell_buffer());
         log.acs[usize::from(AdminOpcode::DBBUF_CONFIG.0)] = dbbuf;
-        for (opcode, changes) in crate::nvm::SUPPORTED {
+        let has = |opcode| !self.config.optional.lacks(opcode);
+        for (opcode, changes) in crate::nvm::SUPPORTED.iter().filter(|(opcode, _)| has(*opcode)) {
             log.iocs[usize::from(opcode.0)] = CommandEffects::new().with_csupp(true).with_lbcc(*changes);
         }
         log

@@ -22,6 +22,7 @@ impl Engine {
         );
         self.namespace(sqe.nsid)?;
         let mut ranges = vec![DsmRange::default(); DsmCdw10::from_bits(sqe.cdw10).ranges() as usize];
+        self.check_range_count(command, ranges.len())?;
         let len = ranges.as_bytes().len();
         self.map_data(command, len, Direction::FromClient)?;
         if self.has_remote_data(Direction::FromClient) {
@@ -41,6 +42,7 @@ impl Engine {
         let (ranges, _) =
             <[DsmRange]>::ref_from_prefix_with_elems(ranges, ranges.len() / size_of::<DsmRange>())
                 .map_err(|_| Status::INTERNAL_ERROR)?;
+        self.check_ranges(command, ranges)?;
         if ranges.iter().any(|range| range.nlb > 0 && !namespace.contains(Lba(range.slba), range.nlb.into()))
         {
             return Err(never(Status::LBA_OUT_OF_RANGE));

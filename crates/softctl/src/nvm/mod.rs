@@ -111,6 +111,7 @@ impl Engine {
         self.namespaces.open()?;
         let sqe = command.sqe;
         match NvmOpcode(sqe.opcode()) {
+            opcode if self.limits.optional.lacks(opcode) => self.unsupported(command),
             NvmOpcode::READ => self.read(command),
             NvmOpcode::WRITE => self.write(command),
             NvmOpcode::FLUSH => self.flush(command),
@@ -118,11 +119,14 @@ impl Engine {
             NvmOpcode::WRITE_ZEROES => self.write_zeroes(command),
             NvmOpcode::DATASET_MANAGEMENT => self.dataset_management(command),
             NvmOpcode::VERIFY => self.verify(command),
-            opcode => {
-                self.violation(Rule::UnsupportedOpcode, command, format_args!("{opcode} is not supported"));
-                Err(self.blame(field::OPCODE, Status::INVALID_OPCODE))
-            }
+            _ => self.unsupported(command),
         }
+    }
+
+    fn unsupported(&self, command: Command<'_>) -> Result<(), Refused> {
+        let opcode = NvmOpcode(command.sqe.opcode());
+        self.violation(Rule::UnsupportedOpcode, command, format_args!("{opcode} is not supported"));
+        Err(self.blame(field::OPCODE, Status::INVALID_OPCODE))
     }
 
     /// Checks the fields that all commands with an LBA range share. `optional` are the bits of CDW12 above NLB that

@@ -11,6 +11,7 @@ impl Engine {
         let optional = ReadWrite::new().with_fua(true).with_lr(true).with_deac(true).into_bits();
         let extent = self.extent(command, optional)?;
         self.check_writable(&extent)?;
+        self.check_zeroes(command, extent.bytes)?;
         self.judge()?;
         let Some(_off) =
             self.keep_engines_off(&self.namespaces[extent.index], extent.offset, extent.bytes, true)

@@ -1,13 +1,14 @@
 //! Submission queue entries: opcodes, reserved fields, data pointers, metadata, ranges, namespaces.
 
-use warpbell_nvme::command::{self, Cdw0, Fuse, Psdt, Sqe};
+use warpbell_nvme::command::{self, Cdw0, DsmCdw11, DsmRange, Fuse, Psdt, Sqe};
 use warpbell_nvme::data::SglDescriptor;
 use warpbell_nvme::feature::{FeatureId, FeatureSelect, NumberOfQueues};
 use warpbell_nvme::identify::Cns;
 use warpbell_nvme::log::LogPageId;
 use warpbell_nvme::queue_command;
 use warpbell_nvme::{AdminOpcode, Status};
-use warpbell_softctl::{NamespaceConfig, SoftConfig};
+use warpbell_softctl::{NamespaceConfig, OptionalCommands, SoftConfig};
+use zerocopy::IntoBytes;
 
 use crate::client::{Client, memory};
 use crate::{Scene, admin, admin_on, cases, data, io, io_on, keep, start, with};
@@ -114,6 +115,26 @@ cases! {
         io_on(&mut client, &mut pair, |client| command::read(1, 0, 63).with_prp(data(client), 0), Status::INVALID_FIELD);
         keep(client, pair)
     };
+    a_command_that_is_missing: UnsupportedOpcode, ["Write Zeroes is not supported"], || {
+        let optional = OptionalCommands::new().no_write_zeroes(true);
+        let (mut client, mut pair) = with(memory(1 << 20, 512).optional(optional));
+        io_on(&mut client, &mut pair, |_| command::write_zeroes(1, 0, 0, false), Status::INVALID_OPCODE);
+        keep(client, pair)
+    };
+    zeroes_beyond_wzsl: CommandSize, ["16384 bytes of zeroes, WZSL is 8192"], || {
+        let (mut client, mut pair) = with(memory(1 << 20, 512).optional(OptionalCommands::new().wzsl(1)));
+        io_on(&mut client, &mut pair, |_| command::write_zeroes(1, 0, 31, false), Status::INVALID_FIELD);
+        keep(client, pair)
+    };
+    more_ranges_than_dmrl: CommandSize, ["2 ranges, DMRL is 1"], || {
+        ranges(OptionalCommands::new().dmrl(1), &[1, 1])
+    };
+    a_range_beyond_dmrsl: CommandSize, ["9 blocks of a range, DMRSL is 8"], || {
+        ranges(OptionalCommands::new().dmrsl(8), &[8, 9])
+    };
+    ranges_beyond_dmsl: CommandSize, ["17 blocks of all ranges, DMSL is 16"], || {
+        ranges(OptionalCommands::new().dmsl(16), &[8, 9])
+    };
     a_namespace_that_is_not_there: NamespaceIdentifier, ["namespace 0x9 is not active"], || {
         changed(|sqe| sqe.nsid = 9, Status::INVALID_NAMESPACE_OR_FORMAT)
     };
@@ -182,4 +203,17 @@ fn admin_on_new(sqe: Sqe, status: Status) -> Scene {
     let mut client = Client::stepped(memory(1 << 20, 512));
     admin_on(&mut client, |_| sqe, status);
     keep(client, ())
+}
+
+/// Deallocates ranges of so many blocks, beyond a limit.
+fn ranges(optional: OptionalCommands, blocks: &[u32]) -> Scene {
+    let (mut client, mut pair) = with(memory(1 << 20, 512).optional(optional));
+    let ranges: Vec<_> = blocks.iter().map(|nlb| DsmRange { cattr: 0, nlb: *nlb, slba: 0 }).collect();
+    client.fill(0, ranges.as_bytes());
+    let last = (ranges.len() - 1) as u8;
+    let make = |client: &Client| {
+        command::dataset_management(1, last, DsmCdw11::new().with_ad(true)).with_prp(data(client), 0)
+    };
+    io_on(&mut client, &mut pair, make, Status::COMMAND_SIZE_LIMIT_EXCEEDED);
+    keep(client, pair)
 }

@@ -114,10 +114,14 @@ impl RequestCheck {
             check_tail(&self.namespace, self.ssd.name(), lba, bytes)?;
         }
         let blocks = bytes / u64::from(self.namespace.block_size);
-        let offers = self.ssd.identify().oncs;
+        let (offers, limits) = (self.ssd.identify().oncs, self.ssd.controller().command_limits());
+        let zeroes = limits.zeroes_bytes.unwrap_or(u64::MAX);
         let (offered, what) = match op {
             IoOp::Deallocate => (offers.dataset_management(), "Dataset Management"),
-            IoOp::WriteZeroes => (offers.write_zeroes(), "Write Zeroes"),
+            // One that does not zero even a block by it is as one without.
+            IoOp::WriteZeroes => {
+                (offers.write_zeroes() && zeroes >= self.namespace.block_size.into(), "Write Zeroes")
+            }
             IoOp::Read | IoOp::Write | IoOp::Flush => return Ok(blocks),
         };
         if !offered {
@@ -203,6 +207,20 @@ mod tests {
         let beyond = "lba 18446744073709551615 and 1 blocks: namespace 1 has blocks 0 to 2047";
         assert_eq!(refused(None, u64::MAX, 512), beyond);
         assert!(refused(Some(Nsid(2)), 0, 512).starts_with("namespace 2: "));
+    }
+
+    #[test]
+    fn commands_that_the_ssd_lacks_are_named() {
+        let name = "soft:size=1m,lacks=write_zeroes+dataset_management";
+        let check = RequestCheck::new(Arc::new(open(name, Vec::new())), Nsid(1)).unwrap();
+        for (op, request, what) in [
+            (IoOp::Deallocate, "trim", "Dataset Management"),
+            (IoOp::WriteZeroes, "write of zeroes", "Write Zeroes"),
+        ] {
+            let text = check.blocks(op, Lba(0), 512).unwrap_err().to_string();
+            assert_eq!(text, format!("request {request}: {name} does not have the command {what}"));
+        }
+        assert_eq!(check.blocks(IoOp::Write, Lba(0), 512).unwrap(), 1);
     }
 
     #[test]

@@ -82,6 +82,8 @@ pub struct RequestQueue<M: IoMemory, T> {
     /// The most blocks of a read or a write, and of a command that writes zeroes.
     piece_blocks: u64,
     zero_blocks: u64,
+    /// The most blocks of a command that deallocates.
+    deallocate_blocks: u64,
     requests: Slab<Live<M, T>>,
     /// Requests of which commands are still to be pushed.
     waiting: VecDeque<usize>,
@@ -107,9 +109,11 @@ impl<M: IoMemory, T> RequestQueue<M, T> {
         block: u64,
     ) -> RequestQueue<M, T> {
         let blocks = |bytes: u64| (bytes / block).clamp(1, 1 << 16);
+        let limits = memory.controller().command_limits();
         // Without a limit of its own for zeroes, a controller takes what it takes of data.
-        let most = memory.controller().max_transfer_bytes().unwrap_or(u64::MAX);
+        let most = limits.zeroes_bytes.or(memory.controller().max_transfer_bytes()).unwrap_or(u64::MAX);
         let (piece_blocks, zero_blocks) = (blocks(command_bytes(&memory)), blocks(most));
+        let deallocate_blocks = limits.deallocate_blocks().into();
         let (requests, waiting, slots) = (Slab::new(), VecDeque::new(), Vec::new());
         let (queue, ranges, in_flight) = (None, None, 0);
         RequestQueue {
@@ -120,6 +124,7 @@ impl<M: IoMemory, T> RequestQueue<M, T> {
             block,
             piece_blocks,
             zero_blocks,
+            deallocate_blocks,
             requests,
             waiting,
             slots,
@@ -254,7 +259,7 @@ impl<M: IoMemory, T> RequestQueue<M, T> {
         let most = match live.request.op {
             IoOp::Read | IoOp::Write => self.piece_blocks,
             IoOp::WriteZeroes => self.zero_blocks,
-            IoOp::Deallocate => u64::from(u32::MAX),
+            IoOp::Deallocate => self.deallocate_blocks,
             IoOp::Flush => 0,
         };
         let piece = Piece {
@@ -356,6 +361,7 @@ mod tests {
     use std::sync::Arc;
 
     use warpbell_hw::Lba;
+    use warpbell_nvme::NvmOpcode;
     use warpbell_softctl::FaultPlan;
 
     use super::*;
@@ -383,6 +389,36 @@ mod tests {
         assert_eq!(told[0], (0, IoOutcome::Done, 128));
         assert!(told.len() == 3 && told.iter().all(|end| end.1 == IoOutcome::Done));
         queue.close().unwrap();
+    }
+
+    /// Runs requests of this kind, each of so many blocks; the commands that it took.
+    fn commands(name: &str, op: IoOp, opcode: NvmOpcode, blocks: u64) -> u64 {
+        let ssd = Ssd::open(&name.parse().unwrap(), &OpenOptions::new()).unwrap();
+        let mut queue = RequestQueue::new(&ssd, RequestQueueSpec::new(Nsid(1), 4)).unwrap();
+        queue.add(IoRequest { op, lba: Lba(3), blocks, data: None, memory: None::<Buffer>, tag: () });
+        queue.make_ready().unwrap();
+        let mut ended = vec![];
+        while ended.is_empty() {
+            queue.push();
+            queue.reap(usize::MAX, &mut ended);
+        }
+        assert_eq!(ended[0].outcome, IoOutcome::Done, "{name}");
+        queue.close().unwrap();
+        let soft = ssd.soft().unwrap();
+        assert!(soft.violations().is_empty(), "{name}: {:?}", soft.violations());
+        soft.statistics().commands(opcode)
+    }
+
+    #[test]
+    fn zeroes_and_ranges_have_limits_of_their_own() {
+        let zeroes = |name| commands(name, IoOp::WriteZeroes, NvmOpcode::WRITE_ZEROES, 512);
+        assert_eq!(zeroes("soft:size=4m"), 2, "as MDTS has it");
+        assert_eq!(zeroes("soft:size=4m,wzsl=1"), 32);
+        assert_eq!(zeroes("soft:size=4m,wzsl=6"), 1, "MDTS is of data");
+        let ranges = |name| commands(name, IoOp::Deallocate, NvmOpcode::DATASET_MANAGEMENT, 512);
+        assert_eq!(ranges("soft:size=4m,dmrl=1"), 1);
+        assert_eq!(ranges("soft:size=4m,dmrsl=100"), 6);
+        assert_eq!(ranges("soft:size=4m,dmrsl=100,dmsl=64"), 8);
     }
 
     /// Memory, and what counts the requests over it that are not over.

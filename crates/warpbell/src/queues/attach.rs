@@ -18,11 +18,12 @@ use crate::queues::flush::FlushMapping;
 use crate::queues::layout::{CidLayout, DEFAULT_COMMANDS_PER_LANE};
 use crate::queues::mapping::{RingMapping, ShadowMapping};
 use crate::queues::memory::Memory;
+use crate::queues::namespace::namespace_ref;
 use crate::queues::pairs::{check_queues, check_replacement_queues, create_pairs, delete_pairs};
 use crate::recovery::{QueueTable, TableParts, Watch};
 use crate::{
-    Buffer, DataPointerKind, DeviceMemory, DoorbellChoice, Error, KernelQueues, KernelQueuesSpec, Launch,
-    Module, OpenTarget, OrderPolicy, QueueCounters, Recovery, Regions, Sharing, Target, TraceSpec,
+    Buffer, DeviceMemory, DoorbellChoice, Error, KernelQueues, KernelQueuesSpec, Launch, Module, OpenTarget,
+    OrderPolicy, QueueCounters, Recovery, Regions, Sharing, Target, TraceSpec,
 };
 
 warpbell_base::options! {
@@ -102,10 +103,12 @@ impl AttachOptions {
         Ok(layout)
     }
 
-    fn queues_spec(&self, wide_cids: bool, in_order: bool) -> Result<KernelQueuesSpec, Error> {
+    fn queues_spec(&self, controller: &Controller) -> Result<KernelQueuesSpec, Error> {
+        let (wide_cids, in_order) = (controller.wide_cids(), controller.completes_in_order());
         let layout = self.layout(wide_cids)?;
         let (sharing, timeout, start) = (self.sharing, self.timeout, self.start);
-        Ok(KernelQueuesSpec { layout, sharing, timeout, start, wide_cids, in_order })
+        let limits = controller.command_limits();
+        Ok(KernelQueuesSpec { layout, sharing, timeout, start, wide_cids, in_order, limits })
     }
 
     fn check(&self, max_entries: u32) -> Result<(), Error> {
@@ -192,7 +195,7 @@ impl Attachment {
         check_queues(controller, options.queues)?;
         check_replacement_queues(options.replacement_queues)?;
         let target = options.target.open()?;
-        let spec = options.queues_spec(controller.wide_cids(), controller.completes_in_order())?;
+        let spec = options.queues_spec(controller)?;
         let (order, flush) = FlushMapping::new(&source, &target)?;
         let queues = KernelQueues::with_replacement_queues(&target, spec, options.replacement_queues)?;
         let queues = queues.flushed(flush);
@@ -466,25 +469,4 @@ fn publish(
         queues.publish(index, &rings.addresses(pair, doorbells, &shadows)?)?;
     }
     Ok(shadows)
-}
-
-fn namespace_ref(
-    controller: &Controller,
-    namespace: &Namespace,
-    by: DataPointerKind,
-    queues: &KernelQueues,
-) -> abi::NamespaceRef {
-    let block_bytes = u64::from(namespace.block_size);
-    let by_prp = if by == DataPointerKind::Prp { u64::from(abi::PRP_LIST_MAX) * 4096 } else { u64::MAX };
-    let identify = controller.identify();
-    let transfer = controller.max_transfer_bytes().unwrap_or(u64::MAX).min(by_prp);
-    abi::NamespaceRef {
-        blocks: namespace.blocks,
-        nsid: namespace.nsid.get(),
-        block_shift: namespace.block_size.trailing_zeros(),
-        max_blocks: (transfer / block_bytes).clamp(1, 65536) as u32,
-        flags: if by == DataPointerKind::Sgl { abi::NAMESPACE_SGL } else { 0 },
-        crdt: [identify.crdt1, identify.crdt2, identify.crdt3].map(u32::from),
-        ..queues.namespace()
-    }
 }

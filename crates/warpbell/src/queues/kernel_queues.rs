@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use warpbell_driver::CommandLimits;
 use warpbell_kernels::abi::{self, Plain, Span};
 
 use crate::queues::flush::FlushMapping;
@@ -46,6 +47,8 @@ warpbell_base::options! {
         pub wide_cids: bool,
         /// The controller completes commands in the order of submission.
         pub in_order: bool,
+        /// How large the controller takes commands that deallocate.
+        pub limits: CommandLimits,
     } no new
 }
 
@@ -59,6 +62,7 @@ impl KernelQueuesSpec {
             start: 0,
             wide_cids: false,
             in_order: false,
+            limits: CommandLimits::default(),
         }
     }
 }
@@ -224,7 +228,16 @@ impl KernelQueues {
             .as_ref()
             .map_or((0, 0), |flush| (flush.register(), flush.data(self.pages.address(slot))));
         let state = first_state(start, rings.shadow);
-        put(&self.states, slot, &abi::QueueState { trace, flush_register, flush_data, ..state })?;
+        let state = abi::QueueState {
+            trace,
+            flush_register,
+            flush_data,
+            deallocate_blocks: spec.limits.ranges_blocks.unwrap_or(0),
+            deallocate_ranges: spec.limits.ranges.unwrap_or(0),
+            deallocate_range_blocks: spec.limits.range_blocks.unwrap_or(0),
+            ..state
+        };
+        put(&self.states, slot, &state)?;
         if !off(Mutation::WordsKept) {
             self.clear_words(slot)?;
         }

@@ -10,5 +10,6 @@ pub(crate) mod kernel_queues;
 pub(crate) mod layout;
 pub(crate) mod mapping;
 pub(crate) mod memory;
+pub(crate) mod namespace;
 pub(crate) mod pairs;
 pub(crate) mod proof;

@@ -133,7 +133,7 @@ WARPBELL_D u32 io_batch<Slots>::commands_of(const session<Mode, Retry>& s, u32 s
         return 1;
     }
     refusal = detail::check_whole(s, r.op, r.where, r.data());
-    const u32 count = refusal.ok() ? (r.where.blocks - 1u) / s.max_blocks() + 1u : 0;
+    const u32 count = refusal.ok() ? (r.where.blocks - 1u) / s.max_blocks(r.op) + 1u : 0;
     if (count > most_commands) {
         refusal = code::too_large;
     }
@@ -206,8 +206,8 @@ WARPBELL_D io_token io_batch<Slots>::send(const Warp& warp, session<Mode, Retry>
         if (r.op == opcode::flush) {
             entry = detail::flush_entry(s);
         } else {
-            const extent part = *detail::piece(r.where, piece_, s.max_blocks());
-            const u64 step_bytes = static_cast<u64>(s.max_blocks()) * s.block_bytes();
+            const extent part = *detail::piece(r.where, piece_, s.max_blocks(r.op));
+            const u64 step_bytes = static_cast<u64>(s.max_blocks(r.op)) * s.block_bytes();
             const dma_span data =
                 r.data().subspan(piece_ * step_bytes, static_cast<u64>(part.blocks) * s.block_bytes());
             refusal = s.check(r.op, part, data);
@@ -294,9 +294,10 @@ WARPBELL_D void io_batch<Slots>::note(const Warp& warp, const session<Mode, Retr
         worst_ = detail::worse_of(worst_, said);
     }
     if (mine && port::lane() == port::lowest(same)) {
-        const u64 blocks = load(slot_).where.blocks;
-        const u64 done = static_cast<u64>(piece_ + port::population(whole)) * s.max_blocks();
-        const bool last = static_cast<u64>(piece_ + port::population(same)) * s.max_blocks() >= blocks;
+        const request r = load(slot_);
+        const u64 blocks = r.where.blocks, most = s.max_blocks(r.op);
+        const u64 done = (piece_ + port::population(whole)) * most;
+        const bool last = (piece_ + port::population(same)) * most >= blocks;
         answer(slot_, word | (last || word != 0 ? 0 : asked),
                (done < blocks ? done : blocks) * s.block_bytes());
     }

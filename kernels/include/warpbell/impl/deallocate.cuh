@@ -16,13 +16,22 @@ template <class Group, sharing Mode, class Retry>
 WARPBELL_D status check_ranges(const Group& group, const session<Mode, Retry>& s, optional<extent> mine,
                                const dma_span& list, u32 ranges) {
     const u64 bytes = static_cast<u64>(port::population(ranges)) * range_bytes;
-    status refusal = s.check_data(list, bytes);
+    status refusal = s.has(opcode::dataset_management) ? s.check_data(list, bytes) : status::invalid_opcode();
     if (refusal.ok() && (reinterpret_cast<u64>(list.template data<u8>()) & (range_bytes - 1u)) != 0) {
         refusal = code::misaligned;
     }
     if (refusal.ok() && mine) {
         refusal = s.check_blocks(opcode::dataset_management, *mine);
     }
+    u64 blocks = 0;
+    u32 longest = 0;
+    WARPBELL_NO_UNROLL
+    for (u32 left = ranges; left != 0; left &= left - 1u) {
+        const u32 its = group.from(port::lowest(left), mine ? mine->blocks : 0u);
+        blocks += its;
+        longest = its > longest ? its : longest;
+    }
+    refusal = refusal.ok() ? s.check_ranges(port::population(ranges), longest, blocks) : refusal;
     return agree(group, refusal);
 }
 

@@ -19,8 +19,8 @@ struct request {
 
     WARPBELL_D static request of(const warpbell_command& what, u64 timeout_ns) {
         // Not an opcode: refused, as dataset_management is.
-        const bool fits = what.operation <= 0xffu;
-        const opcode op = fits ? static_cast<opcode>(what.operation) : opcode::dataset_management;
+        const bool fits = what.opcode <= 0xffu;
+        const opcode op = fits ? static_cast<opcode>(what.opcode) : opcode::dataset_management;
         return {op, what.block, what.blocks, what.buffer, what.offset, timeout_ns, what.flags};
     }
     template <sharing Mode> WARPBELL_D command what(const session<Mode>& s) const {
@@ -35,11 +35,11 @@ struct request {
     }
 };
 
-static_assert(static_cast<u32>(opcode::flush) == WARPBELL_OPERATION_FLUSH &&
-                  static_cast<u32>(opcode::write) == WARPBELL_OPERATION_WRITE &&
-                  static_cast<u32>(opcode::read) == WARPBELL_OPERATION_READ &&
-                  static_cast<u32>(opcode::compare) == WARPBELL_OPERATION_COMPARE &&
-                  static_cast<u32>(opcode::write_zeroes) == WARPBELL_OPERATION_WRITE_ZEROES &&
+static_assert(static_cast<u32>(opcode::flush) == WARPBELL_OPCODE_FLUSH &&
+                  static_cast<u32>(opcode::write) == WARPBELL_OPCODE_WRITE &&
+                  static_cast<u32>(opcode::read) == WARPBELL_OPCODE_READ &&
+                  static_cast<u32>(opcode::compare) == WARPBELL_OPCODE_COMPARE &&
+                  static_cast<u32>(opcode::write_zeroes) == WARPBELL_OPCODE_WRITE_ZEROES &&
                   (command::fua == WARPBELL_FUA || mutate::fua_forgotten) && sizeof(warpbell_command) == 40,
               "the flat layer has NVMe's numbers, and its callers count bytes");
 

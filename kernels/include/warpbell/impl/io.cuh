@@ -20,6 +20,9 @@ WARPBELL_D u32 session<Mode, Retry>::list_entries(u64 iova, u64 bytes) const {
 
 template <sharing Mode, class Retry>
 WARPBELL_D status session<Mode, Retry>::check_blocks(opcode op, extent where) const {
+    if (!has(op)) {
+        return status::invalid_opcode();
+    }
     if (where.blocks == 0) {
         return code::invalid_field;
     }
@@ -51,7 +54,7 @@ WARPBELL_D status session<Mode, Retry>::check(opcode op, extent where, const dma
     if (!refusal.ok()) {
         return refusal;
     }
-    if (where.blocks > ns_->max_blocks && !mutate::too_large_sent) {
+    if (where.blocks > max_blocks(op) && !mutate::too_large_sent) {
         return code::too_large;
     }
     return detail::carries_blocks(op) ? check_data(data, bytes) : status();
@@ -78,6 +81,19 @@ WARPBELL_D status session<Mode, Retry>::check_data(const dma_span& data, u64 byt
         }
     }
     return status();
+}
+
+template <sharing Mode, class Retry>
+WARPBELL_D status session<Mode, Retry>::check_ranges(u32 ranges, u32 longest, u64 blocks) const {
+    if (queue_.refuses() || mutate::ranges_unchecked) {
+        return status();
+    }
+    const auto& most = *reinterpret_cast<const warpbell_queue_state*>(queue_.ref().state);
+    const auto is_beyond = [](u64 value, u64 limit) { return limit != 0 && value > limit; };
+    const bool too_large = is_beyond(ranges, most.deallocate_ranges) ||
+                           is_beyond(longest, most.deallocate_range_blocks) ||
+                           is_beyond(blocks, most.deallocate_blocks);
+    return too_large ? status(code::too_large) : status();
 }
 
 // Data by SGL or PRP (NVMe Base 2.0, 4.1).
@@ -209,6 +225,19 @@ WARPBELL_D status run_one(const Group& group, session<Mode, Retry>& s, const sqe
     return agree(group, run_pieces(group, s, mine, make, timeout_ns).result);
 }
 
+// What a command for the group is answered: a flush, which `flush` sends, is not of blocks, which `of_blocks`
+// moves.
+template <class Span, class Flush, class Blocks>
+WARPBELL_D status run_either(const basic_command<Span>& what, const Flush& flush, const Blocks& of_blocks) {
+    if (!what.where) {
+        return status();
+    }
+    if (what.op != opcode::flush) {
+        return of_blocks();
+    }
+    return fits_flags(what.op, what.flags) ? flush() : status(code::invalid_field);
+}
+
 // One deadline for all rounds of a call. The clock is read only for a call of several rounds.
 class rounds_deadline {
   public:
@@ -231,7 +260,7 @@ template <class Group, sharing Mode, class Retry>
 WARPBELL_D lane_answer run_blocks(const Group& group, session<Mode, Retry>& s, opcode op, extent where,
                                   const dma_span& data, const lane_pieces& mine, u64 timeout_ns, u32 flags) {
     const auto make = [op, where, data, flags](session<Mode, Retry>& s, u32 from, status& refusal) {
-        const extent part = part_of(where, from, s.max_blocks());
+        const extent part = part_of(where, from, s.max_blocks(op));
         const dma_span its = data.subspan(static_cast<u64>(from) * s.block_bytes(),
                                           static_cast<u64>(part.blocks) * s.block_bytes());
         // The blocks are of a whole that was checked; the rest depends on where the piece's data lies.
@@ -254,8 +283,8 @@ WARPBELL_D status run_whole(const Group& group, session<Mode, Retry>& s, opcode 
     if (!refusal.ok()) {
         return refusal;
     }
-    const u32 first = group.thread_rank() * s.max_blocks();
-    const lane_pieces mine = {first, where.blocks, group.size() * s.max_blocks(), true};
+    const u32 first = group.thread_rank() * s.max_blocks(op);
+    const lane_pieces mine = {first, where.blocks, group.size() * s.max_blocks(op), true};
     const lane_answer answer = run_blocks(group, s, op, where, data, mine, timeout_ns, flags);
     group.sync(); // as agree_on_data has it
     return agree(group, answer);
@@ -265,16 +294,16 @@ template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token start_whole(const Group& group, session<Mode, Retry>& s, opcode op, extent where,
                                 const dma_span& data, u64 timeout_ns, u32 flags = 0) {
     status refusal = check_whole(s, op, where, data, flags);
-    if (refusal.ok() && where.blocks > static_cast<u64>(s.max_blocks()) * group.size()) {
+    if (refusal.ok() && where.blocks > static_cast<u64>(s.max_blocks(op)) * group.size()) {
         refusal = code::too_large;
     }
     if (!refusal.ok()) {
         return io_token::refused(refusal);
     }
     const u32 index = group.thread_rank();
-    const optional<extent> mine = piece(where, index, s.max_blocks());
+    const optional<extent> mine = piece(where, index, s.max_blocks(op));
     const u64 bytes = mine ? static_cast<u64>(mine->blocks) * s.block_bytes() : 0;
-    const u64 step_bytes = static_cast<u64>(s.max_blocks()) * s.block_bytes();
+    const u64 step_bytes = static_cast<u64>(s.max_blocks(op)) * s.block_bytes();
     return start_each(group, s, op, mine, data.subspan(index * step_bytes, bytes), timeout_ns, flags);
 }
 
@@ -285,7 +314,7 @@ WARPBELL_D status run_each(const Group& group, session<Mode, Retry>& s, opcode o
     const status refusal = where ? check_whole(s, op, *where, data, flags) : status();
     // Field by field: a copy of the whole has its padding, too, where it lies in memory.
     const extent all = {where ? where->start : lba(), where ? where->blocks : 0u};
-    const lane_pieces mine = {0, refusal.ok() ? all.blocks : 0u, s.max_blocks(), false};
+    const lane_pieces mine = {0, refusal.ok() ? all.blocks : 0u, s.max_blocks(op), false};
     const status result = run_blocks(group, s, op, all, data, mine, timeout_ns, flags).result;
     return refusal.ok() ? result : refusal;
 }
@@ -298,15 +327,10 @@ WARPBELL_D status run_each(const Group& group, session<Mode, Retry>& s, opcode o
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status run(const Group& who, session<Mode, Retry>& s, const command& what, u64 timeout_ns) {
     const auto group = group_of(who);
-    if (!what.where) {
-        return status();
-    }
-    if (what.op != opcode::flush) {
+    const auto flush = [&] { return detail::run_one(group, s, detail::flush_entry(s), timeout_ns); };
+    return detail::run_either(what, flush, [&] {
         return detail::run_whole(group, s, what.op, *what.where, what.data, timeout_ns, what.flags);
-    }
-    return detail::fits_flags(what.op, what.flags)
-               ? detail::run_one(group, s, detail::flush_entry(s), timeout_ns)
-               : status(code::invalid_field);
+    });
 }
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D io_token submit(const Group& who, session<Mode, Retry>& s, const command& what, u64 timeout_ns) {

@@ -62,8 +62,7 @@ template <class Group, sharing Mode, class Retry, class Make> class piece_loop {
             }
         }
         if (is_left() && answer_.result.ok()) {
-            const status refusal = s.queue().refusal();
-            answer_ = {tries_.last_or(refusal.ok() ? status(code::not_submitted) : refusal), mine_.next};
+            answer_ = {tries_.last_or(s.queue().unsent()), mine_.next};
         }
         return answer_;
     }
@@ -80,7 +79,7 @@ template <class Group, sharing Mode, class Retry, class Make> class piece_loop {
             backoff_ = backoff(timeout_ns_);
         }
         // The poll that finds the deadline over still collects; nothing is sent after it.
-        if (group.ballot(backoff_.is_over() && !mutate::piece_after_deadline) != 0) {
+        if (is_over(group, backoff_) && !mutate::piece_after_deadline) {
             return;
         }
         status refusal;

@@ -28,7 +28,7 @@ WARPBELL_D status io_request<Commands>::begin(const Group& group, const session<
     } else if (what.where) {
         const status refusal = detail::check_whole(s, what.op, where_, data_, what.flags);
         if (refusal.ok()) {
-            total_ = end_ = (where_.blocks - 1u) / s.max_blocks() + 1u;
+            total_ = end_ = (where_.blocks - 1u) / s.max_blocks(what.op) + 1u;
         } else {
             note(0, refusal);
         }
@@ -110,8 +110,8 @@ WARPBELL_D sqe io_request<Commands>::entry(const session<Mode, Retry>& s, status
     if (op() == opcode::flush) {
         return detail::flush_entry(s);
     }
-    const extent part = *detail::piece(where_, next_, s.max_blocks());
-    const u64 step_bytes = static_cast<u64>(s.max_blocks()) * s.block_bytes();
+    const extent part = *detail::piece(where_, next_, s.max_blocks(op()));
+    const u64 step_bytes = static_cast<u64>(s.max_blocks(op())) * s.block_bytes();
     const dma_span data = data_.subspan(next_ * step_bytes, static_cast<u64>(part.blocks) * s.block_bytes());
     refusal = s.check(op(), part, data);
     sqe entry = {};
@@ -219,7 +219,7 @@ WARPBELL_D status io_request<Commands>::finish(const Group& group, const session
     state_ = idle;
     // All pieces before the first failure were sent, or the first that was not is one.
     const u32 moved = result_.ok() || mutate::request_bytes_behind ? total_ : failed_;
-    const u64 blocks = static_cast<u64>(moved) * s.max_blocks();
+    const u64 blocks = static_cast<u64>(moved) * s.max_blocks(op());
     bytes_ = (blocks < where_.blocks ? blocks : where_.blocks) * s.block_bytes();
     return result_;
 }

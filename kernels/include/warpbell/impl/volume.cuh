@@ -56,6 +56,9 @@ WARPBELL_VOLUME_MEMBER(status)::check(opcode op, extent where, const volume_span
         !detail::is_taken(op, flags)) {
         return code::invalid_field;
     }
+    if ((ref_.flags & detail::flag_of_lack(op)) != 0 && !mutate::missing_command_sent) {
+        return status::invalid_opcode();
+    }
     if (where.blocks > ref_.blocks || where.start.value > ref_.blocks - where.blocks) {
         return code::out_of_range;
     }
@@ -105,22 +108,27 @@ WARPBELL_VOLUME_MEMBER(bool)::drop(u32 failed) const {
     }
 }
 
-// What becomes of commands to the members in `mask` that were done on those in `done`. Of what changes
-// nothing `mask` has one.
-WARPBELL_VOLUME_MEMBER(status)::settle(opcode op, u32 mask, u32 done, status answer) const {
+// What becomes of commands to the members in `mask` that were done on those in `done`; those in `rejected`
+// found fault with the command itself, which says nothing of the replica: it stays, and the call fails. Of
+// what changes nothing `mask` has one.
+WARPBELL_VOLUME_MEMBER(status)::settle(opcode op, u32 mask, u32 done, u32 rejected, status answer) const {
     if (done == mask) {
         return op == opcode::compare ? answer : status();
     }
-    return replicated() && done != 0 && drop(mask & ~done) ? status() : answer;
+    const u32 failed = mask & ~done & ~rejected;
+    const bool others_have_it = replicated() && done != 0 && (failed == 0 || drop(failed));
+    return others_have_it && rejected == 0 ? status() : answer;
 }
 
 // ---- commands
 
 // One command of each lane on each member in the lane's `mask`: all are on their way before one is waited
 // for. Returns the members that did it. `answer`: of one that did not, first of all one that may still use
-// the buffer; or of one that did what was asked and found that blocks differ.
+// the buffer, then one in `rejected`, whose status finds fault with the command; or of one that did what was
+// asked and found that blocks differ.
 WARPBELL_VOLUME_CALL(u32, class Group, class Start)::run_on(const Group& group, opcode op, u32 mask,
-                                                            Start start, u64 timeout_ns, status& answer) {
+                                                            Start start, u64 timeout_ns, status& answer,
+                                                            u32& rejected) {
     io_token tokens[Members];
     WARPBELL_NO_UNROLL
     for (u32 m = 0; m < ref_.member_count; ++m) {
@@ -145,7 +153,12 @@ WARPBELL_VOLUME_CALL(u32, class Group, class Start)::run_on(const Group& group, 
         } else if (want) {
             port::store_relaxed_gpu(&counts(m)->error_status, static_cast<u64>(said.bits));
             port::add_relaxed_gpu(&counts(m)->errors, static_cast<u64>(1));
-            answer = answer.ok() || said.buffer_in_use() ? said : answer;
+            // Replicas of what changes nothing are asked one after the other.
+            const bool rejects =
+                detail::changes_medium(op) && said.rejects_command() && !mutate::rejecting_replica_dropped;
+            rejected |= rejects ? 1u << m : 0u;
+            const bool first = answer.ok() || (rejects && !answer.buffer_in_use());
+            answer = first || said.buffer_in_use() ? said : answer;
         }
     }
     return done;
@@ -170,7 +183,8 @@ WARPBELL_VOLUME_CALL(status, class Group)::move_part(const Group& group, opcode 
     while (group.ballot(go) != 0) {
         const u32 mask = go ? members_for(op, part, tried) : 0;
         status answer;
-        const u32 done = run_on(group, op, mask, start, timeout_ns, answer);
+        u32 rejected = 0;
+        const u32 done = run_on(group, op, mask, start, timeout_ns, answer, rejected);
         for (u32 m = 0; m < ref_.member_count; ++m) {
             const u32 counted = mutate::failed_bytes_counted ? mask : done;
             const u64 moved = (counted >> m & 1u) != 0 && detail::carries_blocks(op) ? bytes : 0;
@@ -179,7 +193,7 @@ WARPBELL_VOLUME_CALL(status, class Group)::move_part(const Group& group, opcode 
         if (picks && answer.buffer_in_use()) {
             port::or_relaxed_gpu(&state()->avoided, static_cast<u64>(mask));
         }
-        result = mask != 0 ? settle(op, mask, done, answer) : result;
+        result = mask != 0 ? settle(op, mask, done, rejected, answer) : result;
         tried |= mask;
         go = picks && mask != 0 && done == 0 && (!result.buffer_in_use() || mutate::read_repeated_in_use) &&
              !mutate::read_not_repeated;
@@ -201,7 +215,10 @@ WARPBELL_VOLUME_CALL(status, class Group)::run(const Group& group, opcode op, op
     port::keep_in_memory(index);
     while (true) {
         const bool open = where.has_value() && result.ok();
-        detail::volume_part part = open ? detail::part_of(ref_, *where, index) : detail::volume_part();
+        detail::volume_part part;
+        if (open) {
+            part = detail::part_of(ref_, *where, index, detail::piece_blocks(ref_, op));
+        }
         port::keep_in_memory(part);
         if (group.ballot(part.blocks != 0) == 0) {
             return result;
@@ -222,22 +239,20 @@ WARPBELL_VOLUME_CALL(status, class Group)::flush(const Group& group, u64 timeout
         return code::invalid_field;
     }
     const auto start = [&](u32 m, bool want, u64 left_ns) {
-        sqe entry = {};
-        entry.dword[0] = static_cast<u32>(opcode::flush);
-        entry.dword[1] = sessions_[m].nsid();
-        return sessions_[m].queue().submit(group, want, entry, left_ns);
+        return sessions_[m].queue().submit(group, want, detail::flush_entry(sessions_[m]), left_ns);
     };
     const u32 mask = !group.is_leader() ? 0 : mutate::one_ssd_flushed ? 1u : replicated() ? present() : all();
     status answer;
-    const u32 done = run_on(group, opcode::flush, mask, start, timeout_ns, answer);
-    return detail::agree(group, settle(opcode::flush, mask, done, answer));
+    u32 rejected = 0;
+    const u32 done = run_on(group, opcode::flush, mask, start, timeout_ns, answer, rejected);
+    return detail::agree(group, settle(opcode::flush, mask, done, rejected, answer));
 }
 
 // ---- reads that nobody waits for yet
 
 // The member that would read it now, and which part of it; 0: none can.
 WARPBELL_VOLUME_MEMBER(u32)::member_for_start(extent where, detail::volume_part& part) {
-    part = detail::part_of(ref_, where, 0);
+    part = detail::part_of(ref_, where, 0, ref_.piece_blocks);
     const u32 mask = part.blocks == where.blocks ? members_for(opcode::read, part, 0) : 0;
     if (mask == 0) {
         return 0;
@@ -255,7 +270,7 @@ WARPBELL_VOLUME_MEMBER(status)::member_for_read(extent where, const volume_span&
     if (!refusal.ok()) {
         return refusal;
     }
-    part = detail::part_of(ref_, where, 0);
+    part = detail::part_of(ref_, where, 0, ref_.piece_blocks);
     if (part.blocks != where.blocks) {
         return code::too_large;
     }

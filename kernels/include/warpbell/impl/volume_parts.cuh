@@ -49,10 +49,24 @@ WARPBELL_D void find_in_row(const warpbell_volume_ref& ref, volume_part& part) {
     }
 }
 
-// Parts begin at chunks, and then every piece_blocks: part `index` of an extent of the volume; no blocks
+// What each member takes in one command; at least 1.
+WARPBELL_D u32 piece_blocks(const warpbell_volume_ref& ref, opcode op) {
+    u32 most = ref.piece_blocks;
+    if (op == opcode::write_zeroes && !mutate::zeroes_limit_ignored) {
+        const auto* members = reinterpret_cast<const warpbell_volume_member*>(ref.members);
+        WARPBELL_NO_UNROLL
+        for (u32 m = 0; m < ref.member_count; ++m) {
+            const u32 own = members[m].ns.zeroes_blocks >> members[m].unit_shift;
+            most = own != 0 && own < most ? own : most;
+        }
+    }
+    return most;
+}
+
+// Parts begin at chunks, and then every `piece` blocks: part `index` of an extent of the volume; no blocks
 // behind its end.
-WARPBELL_D volume_part part_of(const warpbell_volume_ref& ref, extent whole, u64 index) {
-    const u64 chunk = ref.chunk_blocks, piece = ref.piece_blocks;
+WARPBELL_D volume_part part_of(const warpbell_volume_ref& ref, extent whole, u64 index, u64 piece) {
+    const u64 chunk = ref.chunk_blocks;
     const u64 per_chunk = (chunk + piece - 1u) / piece;
     const u64 start = whole.start.value, end = start + whole.blocks;
     const u64 number = start / chunk * per_chunk + start % chunk / piece + index;
