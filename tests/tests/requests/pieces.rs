@@ -68,7 +68,7 @@ pub struct Work {
     /// Identifiers of a lane.
     pub tokens: u32,
     pub faults: FaultPlan,
-    pub deadline: Duration,
+    pub timeout: Duration,
     /// The round after which the host gives the queues up.
     pub lost: Option<u64>,
 }
@@ -85,7 +85,7 @@ pub struct Done {
 impl Work {
     pub fn new(sharing: Sharing, kernel: &'static str, mode: u32) -> Work {
         let (warps, blocks, rounds, most, iodepth) = (2, 8, 2, 64, 63);
-        let (faults, deadline) = (FaultPlan::default(), Duration::from_millis(10));
+        let (faults, timeout) = (FaultPlan::default(), Duration::from_millis(10));
         let (tokens, in_order, lost) = (4, false, None);
         Work {
             sharing,
@@ -99,7 +99,7 @@ impl Work {
             tokens,
             in_order,
             faults,
-            deadline,
+            timeout,
             lost,
         }
     }
@@ -156,7 +156,7 @@ impl Work {
 
     fn open(&self, seed: u64) -> anyhow::Result<Several> {
         let (blocks, window, warps) = (self.all_blocks(), 16, self.warps);
-        let options = attached(self.sharing, warps, self.iodepth, self.deadline);
+        let options = attached(self.sharing, warps, self.iodepth, self.timeout);
         let options = options.commands_per_lane(Some(self.tokens));
         let mut config = shuffled(blocks, window, &self.faults, seed);
         if self.in_order {
