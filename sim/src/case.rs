@@ -98,10 +98,10 @@ pub struct Case {
     pub block_size: u32,
     /// Whether the controller offers SGLs.
     pub sgl: bool,
-    /// Deadline of a wait.
-    pub deadline: Duration,
-    /// Deadline of a submission; zero: the same.
-    pub submit_deadline: Duration,
+    /// Timeout of a wait.
+    pub timeout: Duration,
+    /// Timeout of a submission; zero: the same.
+    pub submit_timeout: Duration,
     /// Whether the host replaces queues that are lost.
     pub recovery: bool,
     /// How lanes are interleaved.
@@ -143,8 +143,8 @@ impl Case {
             nsid: 1,
             block_size: 512,
             sgl: true,
-            deadline: Duration::from_secs(10),
-            submit_deadline: Duration::ZERO,
+            timeout: Duration::from_secs(10),
+            submit_timeout: Duration::ZERO,
             recovery: true,
             schedule: Schedule::default(),
             shuffle: 0,
@@ -222,7 +222,7 @@ impl Case {
             .iodepth(self.entries - 1)
             .commands_per_lane(Some(self.tokens))
             .sharing(self.sharing)
-            .timeout(self.deadline)
+            .timeout(self.timeout)
             .start(self.start)
             .recovery(self.recovery)
     }

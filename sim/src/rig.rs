@@ -107,7 +107,7 @@ impl Rig {
             records: self.records.address(),
             results: self.results.address(),
             seed: self.data_seed(),
-            submit_timeout_ns: case.submit_deadline.as_nanos() as u64,
+            submit_timeout_ns: case.submit_timeout.as_nanos() as u64,
             commands: case.commands,
             batch: case.batch,
             async_depth: case.async_depth,

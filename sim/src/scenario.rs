@@ -59,7 +59,7 @@ impl Scenario {
             Scenario::Patient => shared,
             Scenario::Pauses => {
                 let case = Case { warps: 2, entries: 256, commands: 8, async_depth: 3, ..shared };
-                Case { tokens: 2, deadline: DEADLINE, ..case }
+                Case { tokens: 2, timeout: DEADLINE, ..case }
             }
             Scenario::Shadowed => {
                 Case { entries: 64, async_depth: 2, commands: 6, schedule: weak, dbbuf: true, ..base }
@@ -67,7 +67,7 @@ impl Scenario {
             Scenario::ShadowedShared => {
                 Case { warps: 2, entries: 64, async_depth: 2, schedule: weak, dbbuf: true, ..shared }
             }
-            Scenario::Dead => Case { entries: 64, deadline: DEADLINE, ..shared },
+            Scenario::Dead => Case { entries: 64, timeout: DEADLINE, ..shared },
         }
     }
 

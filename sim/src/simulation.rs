@@ -111,7 +111,7 @@ impl Simulation {
         let watched: Vec<_> =
             queues?.into_iter().filter(|queue| queue.flags & abi::QUEUE_SHADOW == 0).collect();
         let monitor = Monitor::new(&watched, case.start).reading_rings();
-        let waits = case.deadline + case.submit_deadline.max(case.deadline);
+        let waits = case.timeout + case.submit_timeout.max(case.timeout);
         Ok(Simulation {
             rig,
             module: module.clone(),
@@ -224,7 +224,7 @@ impl Simulation {
     fn pass_time(&mut self, leap: bool) {
         if leap {
             self.note(Event::Leap);
-            self.rig.soft.advance(self.rig.case.deadline / LEAPS);
+            self.rig.soft.advance(self.rig.case.timeout / LEAPS);
         } else {
             self.rig.soft.advance(ROUND);
         }

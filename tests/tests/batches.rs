@@ -32,7 +32,7 @@ fn module() -> Module {
 fn case(sharing: Sharing, entries: u32, batch: u32) -> Case {
     let schedule = Schedule { random: true, ..Schedule::default() };
     let case = Case { sharing, entries, batch, commands: 1, schedule, ..Case::new("batches") };
-    Case { deadline: Duration::from_millis(10), ..case }
+    Case { timeout: Duration::from_millis(10), ..case }
 }
 
 fn run(module: &Module, case: &Case, mode: u32, alive: bool) -> (Simulation, Outcome) {

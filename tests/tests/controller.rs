@@ -127,7 +127,7 @@ fn more_warps_than_command_ids_are_refused_by_name() {
 fn the_most_warps_use_every_command_id_but_ffff() {
     let case =
         Case { tokens: 1, commands: 1, entries: 64, mode: Mode::Flush, ..Case::shared("2048 warps", 2048) };
-    let case = Case { warps_per_block: 8, deadline: Duration::from_secs(60), ..case };
+    let case = Case { warps_per_block: 8, timeout: Duration::from_secs(60), ..case };
     let mut simulation = Simulation::new(&case).expect("a rig");
     let mut outcome = simulation.run().expect("a run");
     outcome.findings.extend(simulation.rig.check_records(&[abi::STATUS_NO_CID]).expect("records"));

@@ -17,7 +17,7 @@ fn random() -> Schedule {
 }
 
 fn case(name: &str, sharing: Sharing) -> Case {
-    Case { sharing, deadline: DEADLINE, schedule: random(), ..Case::new(name) }
+    Case { sharing, timeout: DEADLINE, schedule: random(), ..Case::new(name) }
 }
 
 /// How many records have this library code; 0 is success.
@@ -61,8 +61,7 @@ fn every_lane_returns_by_its_deadline_from_a_dead_controller() {
 #[test]
 fn a_submission_without_room_is_refused_by_its_deadline_and_leaves_nothing_behind() {
     for sharing in MODES {
-        let case =
-            Case { entries: 2, commands: 1, submit_deadline: DEADLINE / 2, ..case("no room", sharing) };
+        let case = Case { entries: 2, commands: 1, submit_timeout: DEADLINE / 2, ..case("no room", sharing) };
         let mut simulation = Simulation::new(&case).expect("a rig");
         let outcome = run_stalled(&mut simulation);
         expect_codes(&simulation, &outcome, &[abi::STATUS_TIMED_OUT, abi::STATUS_NOT_SUBMITTED]);
@@ -164,7 +163,7 @@ fn a_lost_queue_answers_everybody_long_before_their_deadline() {
             stale_tokens: true,
             entries: 8,
             commands: 1,
-            deadline: Duration::from_secs(60),
+            timeout: Duration::from_secs(60),
             ..case("lost", sharing)
         };
         let case = Case { warps: if sharing == Sharing::Shared { 3 } else { 1 }, ..case };
@@ -205,7 +204,7 @@ fn warps_on_a_shared_queue_that_is_lost_in_the_middle_all_learn_it_and_take_no_m
     let mut early = 0;
     for seed in seeds(20) {
         let case = Case { seed, warps: 4, entries: 8, commands: 12, ..case("lost halfway", Sharing::Shared) };
-        let case = Case { async_depth: 2, deadline: Duration::from_secs(60), ..case };
+        let case = Case { async_depth: 2, timeout: Duration::from_secs(60), ..case };
         let mut simulation = Simulation::new(&case).expect("a rig");
         let mut lost = false;
         let outcome = simulation.run_while(|rig, moment| {

@@ -16,7 +16,7 @@ fn case(sharing: Sharing, entries: u32) -> Case {
     let warps = if sharing == Sharing::Shared { 3 } else { 1 };
     let case = Case { sharing, warps, entries, commands: 4, async_depth: 4, tokens: 4, ..Case::new("twice") };
     let schedule = Schedule { random: true, ..Schedule::default() };
-    Case { deadline: Duration::from_secs(1), shuffle: 4, schedule, ..case }
+    Case { timeout: Duration::from_secs(1), shuffle: 4, schedule, ..case }
 }
 
 /// What is wrong with a run in which the controller, when it may act, repeats each `every`th completion. That so many

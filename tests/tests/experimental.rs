@@ -128,7 +128,7 @@ fn wide_identifiers_work_under_any_schedule() {
 #[test]
 fn the_tag_goes_on_the_wire_unchanged() {
     let case = Case { entries: 128, tokens: 2, wide: true, mode: Mode::Flush, ..Case::shared("tags", 3) };
-    let case = Case { commands: 1, deadline: Duration::from_millis(10), ..case };
+    let case = Case { commands: 1, timeout: Duration::from_millis(10), ..case };
     let mut simulation = Simulation::new(&case).expect("a rig");
     // Nobody fetches, so that all entries can be read.
     simulation.run_while(|_, _| false).expect("a run");
@@ -147,7 +147,7 @@ fn more_warps_share_a_queue_than_16_bits_name() {
     let warps = 2056;
     let case =
         Case { tokens: 1, commands: 1, entries: 64, mode: Mode::Flush, ..Case::shared("2056 warps", warps) };
-    let case = Case { warps_per_block: 8, deadline: Duration::from_secs(60), wide: true, ..case };
+    let case = Case { warps_per_block: 8, timeout: Duration::from_secs(60), wide: true, ..case };
     let (simulation, outcome) = expect_success_on(&case, case.soft_config());
     assert_eq!(outcome.counters.sqes, case.total());
     assert_eq!(simulation.rig.attachment.layout().warp_slots, warps);

@@ -82,8 +82,8 @@ fn cases() -> impl Iterator<Item = Case> {
                 // The monitor takes a lane's own answers for pending until they leave its store buffer.
                 let store_buffer = if sharing == Sharing::Shared { 8 } else { 0 };
                 let schedule = Schedule { random: true, store_buffer, ..Schedule::default() };
-                let deadline = Duration::from_millis(10);
-                let case = Case { seed, sharing, entries, sgl, schedule, deadline, ..Case::new("io calls") };
+                let timeout = Duration::from_millis(10);
+                let case = Case { seed, sharing, entries, sgl, schedule, timeout, ..Case::new("io calls") };
                 Case { commands: 4, async_depth: 4, shuffle: 3, ..case }
             })
         })
@@ -120,7 +120,7 @@ fn run(module: &Module, case: &Case, with: With) -> (Simulation, Outcome) {
     let mode = with.call as u32 | with.form << 8;
     let mut args = abi::QueueTestArgs { mode, flags: with.flags, ..simulation.rig.args() };
     args.batch = with.lanes;
-    args.timeout_ns = case.deadline.as_nanos() as u64;
+    args.timeout_ns = case.timeout.as_nanos() as u64;
     args.submit_timeout_ns = args.timeout_ns / 2;
     args.ns.max_blocks = args.ns.max_blocks.min(with.most);
     args.ns.flags |= with.namespace_flags;
@@ -293,7 +293,7 @@ fn nothing_is_given_up_at_the_deadline_of_wait_any() {
         let timed_out = abi::STATUS_LIBRARY | abi::STATUS_TIMED_OUT;
         assert!(records(&simulation, 0xf).iter().all(|(_, record)| record.status == timed_out));
         assert!(simulation.rig.quarantine(0).expect("masks").iter().all(|mask| *mask == 0));
-        assert!(outcome.elapsed < case.deadline * 3, "{:?}", outcome.elapsed);
+        assert!(outcome.elapsed < case.timeout * 3, "{:?}", outcome.elapsed);
     }
 }
 

@@ -175,7 +175,7 @@ impl Lab {
             units,
             seed: case.seed,
             io_limit: units,
-            timeout_ns: case.deadline.as_nanos() as u64,
+            timeout_ns: case.timeout.as_nanos() as u64,
             blocks_per_io: 1,
             iodepth,
             verify: 1,

@@ -93,7 +93,7 @@ fn the_memory_of_the_data_is_read_too(module: &Module) -> Result<(), String> {
 fn what_no_controller_answered_is_not_delivered(module: &Module) -> Result<(), String> {
     each_case(|case| {
         // A controller that is gone answers nothing: whoever waits gives up.
-        let case = Case { deadline: Duration::from_millis(20), recovery: false, ..case.clone() };
+        let case = Case { timeout: Duration::from_millis(20), recovery: false, ..case.clone() };
         let (simulation, _) = run(&case, module, GONE)?;
         let allowed = [abi::STATUS_TIMED_OUT, abi::STATUS_NOT_SUBMITTED, abi::STATUS_NO_CID];
         let findings = simulation.rig.check_records(&allowed).map_err(|error| format!("{error:#}"))?;

@@ -227,7 +227,7 @@ fn a_full_batch_costs_what_the_budget_says() {
 #[test]
 fn a_kernel_takes_no_longer_than_its_controller() {
     let case =
-        Case { entries: 64, commands: 8, deadline: Duration::from_secs(5), ..Case::shared("no waiting", 2) };
+        Case { entries: 64, commands: 8, timeout: Duration::from_secs(5), ..Case::shared("no waiting", 2) };
     for seed in seeds(5) {
         let outcome = expect_success(&Case { schedule: random(), ..case.seeded(seed) });
         assert!(

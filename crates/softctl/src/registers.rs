@@ -15,7 +15,7 @@ use crate::admin::{ADMIN_CQ, ADMIN_SQ};
 use crate::checker::Rule;
 use crate::control::{AdminQueue, Control, Transition};
 use crate::core::Core;
-use crate::poll_group::{Arbiter, PollGroupState};
+use crate::poll_group::Arbiter;
 use crate::queue::{Cq, Sq};
 use crate::subsystem::{Download, PendingReset};
 
@@ -376,14 +376,11 @@ impl Core {
     }
 
     fn shut_down(&self, control: &mut Control) {
+        self.take_admin_doorbells(control);
         control.csts.set_shst(Shst::OCCURRING);
         // From now on the client need not say that it is alive.
         self.keep_alive.stop();
-        for cell in &self.poll_groups {
-            let mut poll_group = cell.lock();
-            poll_group.drain();
-            poll_group.state = PollGroupState::ShutDown;
-        }
+        self.poll_groups.iter().for_each(|cell| cell.lock().shut_down());
         self.schedule(control, Transition::Shutdown);
     }
 

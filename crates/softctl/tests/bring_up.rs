@@ -2,10 +2,11 @@
 
 mod client;
 
-use client::{Client, Pair, configuration, csts, memory, set_admin_queue, wait_csts};
+use client::{Client, Pair, configuration, csts, memory, set_admin_queue, shut_down, wait_csts};
 use warpbell_hw::{Device, ResetKind};
 use warpbell_nvme::command;
 use warpbell_nvme::feature::{FeatureId, FeatureSelect};
+use warpbell_nvme::queue_command;
 use warpbell_nvme::register::{Cap, Cc, Csts, NSSR_MAGIC, Shn, Shst, Vs, offset};
 use warpbell_softctl::{Rule, SoftConfig, SoftDevice};
 
@@ -183,6 +184,28 @@ fn commands_after_a_shutdown_are_violations_and_are_not_executed() {
         }
         assert_eq!(client.broken(), [Rule::CommandAfterShutdown]);
         assert!(pair.poll().is_none());
+    }
+}
+
+/// Rung while the poller sleeps, which looks at the doorbell only after the shutdown: the order of the writes counts.
+#[test]
+fn what_was_rung_before_a_shutdown_is_no_violation_however_late_it_is_seen() {
+    for admin in [false, true] {
+        for _ in 0..20 {
+            let mut client = Client::threaded(memory(1 << 20, 512));
+            let mut pair = client.pair(1, 8);
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            let (of, command) = match admin {
+                false => (&mut pair, command::flush(1)),
+                true => (&mut client.admin, queue_command::keep_alive()),
+            };
+            of.push(&command);
+            of.ring();
+            shut_down(&client.device, Shn::NORMAL);
+            // It sleeps for a hundredth of the time in which there was nothing to do.
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            client.assert_clean();
+        }
     }
 }
 

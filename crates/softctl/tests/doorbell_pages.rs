@@ -7,11 +7,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use client::pages::Pages;
-use client::{Client, Pair, expect, memory};
+use client::{Client, Pair, expect, memory, shut_down};
 use warpbell_hw::{Device, DmaBuffer, Doorbell, DoorbellKind, Qid, Shadow};
 use warpbell_nvme::Status;
 use warpbell_nvme::command;
 use warpbell_nvme::feature::{FeatureId, NumberOfQueues};
+use warpbell_nvme::register::Shn;
 use warpbell_softctl::{DoorbellBufferMode, FaultPlan, Rule, SoftConfig};
 
 impl Pages {
@@ -62,6 +63,24 @@ fn queues_that_were_used_keep_their_doorbells() {
             client.assert_clean();
         }
     }
+}
+
+#[test]
+fn a_shadow_that_was_written_before_a_shutdown_is_no_violation() {
+    let mut client = Client::stepped(config());
+    let pages = Pages::new(&client);
+    client.admin_ok(pages.config());
+    let mut pair = client.pair(1, 8);
+    pages.adopt(&client, &mut pair);
+    push_reads(&client, &mut pair, 1..3);
+    pair.ring();
+    shut_down(&client.device, Shn::NORMAL);
+    client.settle();
+    client.assert_clean();
+    push_reads(&client, &mut pair, 3..4);
+    pair.ring();
+    client.settle();
+    assert_eq!(client.broken(), [Rule::CommandAfterShutdown]);
 }
 
 #[test]

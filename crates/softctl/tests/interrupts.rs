@@ -187,29 +187,44 @@ fn a_reset_forgets_what_waits() {
     client.assert_clean();
 }
 
-#[test]
-fn polling_threads_gather_too() {
+/// A controller with threads that gathers four interrupts, or those of 25.5 ms.
+fn gathering() -> (Client, Pair, OwnedFd) {
     let device = SoftDevice::threaded(memory(1 << 20, 512).pollers(2)).unwrap();
     let mut client = Client::start(device);
-    let mut pair = pair(&mut client, 1, 1);
+    let pair = pair(&mut client, 1, 1);
     let event = client.device.interrupts().subscribe(1).unwrap();
     gather(&mut client, 4, 255);
-    let before = client.device.statistics().interrupts;
+    (client, pair, event)
+}
+
+#[test]
+fn polling_threads_gather_too() {
+    let (client, mut pair, event) = gathering();
+    let sent = || client.device.statistics().interrupts;
+    let (before, start) = (sent(), client.device.clock().now());
     for cid in 0..40 {
         pair.run(&client.device, &command::flush(1).with_cid(cid));
     }
-    assert_eq!(client.device.statistics().interrupts - before, 10);
-    assert_eq!(taken(&event), 10);
-    // Three more are too few, so their time must pass.
+    // Where the machine does other things between commands, the time ends some of the waits.
+    let most = || 10 + ((client.device.clock().now() - start).as_micros() / 25_500) as u64;
+    let sent = sent() - before;
+    assert!((10..=most()).contains(&sent), "{sent}, {} at most", most());
+    let taken = taken(&event);
+    assert!((sent..=most()).contains(&taken), "{taken} of {sent}, {} at most", most());
+    client.assert_clean();
+}
+
+#[test]
+fn polling_threads_wait_for_the_time_where_too_few_come() {
+    let (client, mut pair, event) = gathering();
+    // Three are too few, so their time must pass.
     let start = client.device.clock().now();
     (0..3).for_each(|cid| _ = pair.run(&client.device, &command::flush(1).with_cid(cid)));
-    let mut interrupts = 0;
-    while interrupts == 0 {
-        assert!(client.device.clock().now() - start < Duration::from_secs(10), "no interrupt came");
+    while taken(&event) == 0 {
+        assert!(client.device.clock().now() - start < Duration::from_secs(60), "no interrupt came");
         std::thread::yield_now();
-        interrupts = taken(&event);
     }
     let took = client.device.clock().now() - start;
-    assert!(interrupts == 1 && took >= Duration::from_micros(25_500), "{interrupts} after {took:?}");
+    assert!(took >= Duration::from_micros(25_500), "after {took:?}");
     client.assert_clean();
 }

@@ -125,11 +125,11 @@ pub struct Args {
     pub records: u64,
     /// Address of the `Move`s: [`MOVES`] of each warp.
     pub moves: u64,
-    /// Deadline of a wait.
+    /// Timeout of a wait.
     pub timeout_ns: u64,
-    /// Deadline of a submission.
+    /// Timeout of a submission.
     pub submit_timeout_ns: u64,
-    /// Deadline of the wait for a successor.
+    /// Timeout of the wait for a successor.
     pub successor_timeout_ns: u64,
     /// Commands of a lane.
     pub commands: u32,

@@ -99,10 +99,10 @@ settings! {
     abandon,
     /// One command in so many leaves the namespace; 0: none.
     stray,
-    /// Deadline of a wait in microseconds.
-    deadline,
-    /// Deadline of a submission in microseconds.
-    submit_deadline,
+    /// Timeout of a wait in microseconds.
+    timeout,
+    /// Timeout of a submission in microseconds.
+    submit_timeout,
     /// Which of the drawn faults are injected, as a mask.
     faults,
     /// Commands of the host's own queue.
@@ -147,13 +147,13 @@ settings! {
     ask_again,
     /// What the library calls retryable is asked for again.
     retry,
-    /// Deadline of the wait for a successor in microseconds.
+    /// Timeout of the wait for a successor in microseconds.
     switch_to_successor,
     /// Waits for a successor that may fail before a warp ends.
     patience,
     /// Replacements of each queue that memory is had for.
     replacement_queues,
-    /// Deadline of each admin command of the recovery in microseconds.
+    /// Timeout of each admin command of the recovery in microseconds.
     step,
     /// Controller resets that the recovery may try.
     resets,
@@ -182,7 +182,7 @@ impl Plan {
         let start = one(&STARTS);
         let random = one(&[0, 1, 1, 1, 1, 1]);
         let lanes = one(&[1, 2, 4, 8, 32]);
-        let deadline = one(&DEADLINES);
+        let timeout = one(&DEADLINES);
         let mut plan = Plan {
             seed,
             shared,
@@ -212,8 +212,8 @@ impl Plan {
             flags: one(&[0, 1, 1, 4, 5]),
             abandon: one(&[0, 0, 0, 0, 0, 0, 0, 16]),
             stray: one(&[0, 0, 0, 16]),
-            deadline,
-            submit_deadline: deadline / one(&[1, 1, 2]),
+            timeout,
+            submit_timeout: timeout / one(&[1, 1, 2]),
             faults: (1 << one(&[0, 0, 1, 1, 2, 3])) - 1,
             client: one(&[0, 0, 4, 12]),
             client_entries: one(&[2, 4, 16]),
@@ -221,7 +221,7 @@ impl Plan {
             lose: one(&[0, 0, 0, 0, 0, 0, 0, 0, 1]) * one(&[1, 50, 400]),
             replace: one(&[0, 1]),
             stall: one(&[0, 0, 0, 0, 0, 0, 1, 60, 300]),
-            stall_for: deadline * one(&[1, 3, 9]) / 4,
+            stall_for: timeout * one(&[1, 3, 9]) / 4,
             dbbuf: one(&[0, 0, 0, 1]),
             high: one(&[0; 63]) + u64::from(seed % 64 == 63),
             reset: one(&[0, 0, 0, 1]),
@@ -321,14 +321,14 @@ impl Plan {
         self.kernels * self.warps * self.lanes * self.commands
     }
 
-    /// Deadline of a wait.
+    /// Timeout of a wait.
     pub fn wait_limit(&self) -> Duration {
-        Duration::from_micros(self.deadline)
+        Duration::from_micros(self.timeout)
     }
 
-    /// Deadline of a submission.
+    /// Timeout of a submission.
     pub fn submit_limit(&self) -> Duration {
-        Duration::from_micros(self.submit_deadline)
+        Duration::from_micros(self.submit_timeout)
     }
 
     /// How lanes are interleaved.

@@ -279,7 +279,7 @@ mod tests {
 
     /// Whether a fault, or what `more` adds, explains that a command of queue 2 asked for at 10 ms had no answer at 110.
     fn explains(faults: &[InjectedFault], more: impl Fn(&mut Facts)) -> bool {
-        let plan = Plan { deadline: 100_000, submit_deadline: 100_000, entries: 2, ..Plan::default() };
+        let plan = Plan { timeout: 100_000, submit_timeout: 100_000, entries: 2, ..Plan::default() };
         let at = |ms: u32| (MS * ms).as_nanos() as u64;
         let record = Record {
             answers: 1,
@@ -330,7 +330,7 @@ mod tests {
             let command = Command { who, era: 0, qid: 2, life: None, op: Op::default(), record };
             let facts = Facts { faults: vec![other], ..Facts::default() };
             move |ordered| {
-                let plan = Plan { ordered, deadline: 100_000, ..Plan::default() };
+                let plan = Plan { ordered, timeout: 100_000, ..Plan::default() };
                 Reasons { plan: &plan, facts: &facts }.timed_out(&command)
             }
         };

@@ -107,10 +107,10 @@ impl<'a> Run<'a> {
         let config: SoftConfig = plan.soft_config()?;
         let soft = SoftDevice::stepped(config).context("soft controller")?;
         let log = Arc::new(Mutex::new(Log::new(told)));
-        let deadline = plan.wait_limit().min(plan.submit_limit());
+        let timeout = plan.wait_limit().min(plan.submit_limit());
         let wire = Arc::new(Wire::default());
         let device: Arc<dyn Device> = Arc::new(SimDevice::new(soft.clone(), wire.clone()));
-        let world = World::new(soft.clone(), plan.seed, deadline, log, wire);
+        let world = World::new(soft.clone(), plan.seed, timeout, log, wire);
         let name = DeviceName::Soft("size=1m".to_owned());
         let ssd = match open(plan, &name, &device, &soft) {
             Err(error) if is_gone(&error) && soft.faults().iter().any(|f| f.kind == FaultKind::Remove) => {

@@ -80,7 +80,7 @@ impl World {
     pub(super) fn new(
         soft: Arc<SoftDevice>,
         seed: u64,
-        deadline: Duration,
+        timeout: Duration,
         log: Arc<Mutex<Log>>,
         wire: Arc<Wire>,
     ) -> Rc<World> {
@@ -98,7 +98,7 @@ impl World {
             trouble: RefCell::default(),
             quiet: Cell::new(0),
             rounds: Cell::new(0),
-            leap: deadline / LEAPS,
+            leap: timeout / LEAPS,
             stalled_until: Cell::new(Duration::ZERO),
             ready: Cell::new(false),
         })

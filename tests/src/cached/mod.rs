@@ -123,8 +123,8 @@ pub struct Shape {
 impl Shape {
     /// Four warps on shared queues of one SSD, with pages of one block.
     pub fn new(disk: Disk, lines: u32) -> Shape {
-        let deadline = Duration::from_secs(60);
-        let spec = PageCacheSpec::new().page_bytes(disk.block).lines(lines).timeout(deadline);
+        let timeout = Duration::from_secs(60);
+        let spec = PageCacheSpec::new().page_bytes(disk.block).lines(lines).timeout(timeout);
         Shape {
             disks: vec![disk],
             layout: None,
@@ -190,7 +190,7 @@ pub struct Pages {
     /// That is held meanwhile.
     pub held: u64,
     /// Of a call; zero: the cache's.
-    pub deadline: Duration,
+    pub timeout: Duration,
 }
 
 /// A cache over queues.
@@ -265,7 +265,7 @@ impl Cached {
             steps: pages.steps,
             flags: ASKS_FOR_PAGES | pages.flags,
             held_page: pages.held,
-            timeout_ns: pages.deadline.as_nanos() as u64,
+            timeout_ns: pages.timeout.as_nanos() as u64,
             ..args
         })
     }

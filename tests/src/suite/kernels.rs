@@ -14,14 +14,14 @@ pub fn kernels(ssd: &Arc<Ssd>, nsid: u32) -> u64 {
     kernels_on(Target::Cpu, ssd, nsid, (None, None))
 }
 
-/// The same on any target; of the cases only those of these numbers, which are counted round, and with this deadline.
+/// The same on any target; of the cases only those of these numbers, which are counted round, and with this timeout.
 pub fn kernels_on(
     target: Target,
     ssd: &Arc<Ssd>,
     nsid: u32,
-    (only, deadline): (Option<Range<u64>>, Option<Duration>),
+    (only, timeout): (Option<Range<u64>>, Option<Duration>),
 ) -> u64 {
-    let on = |case: Case| Case { target, deadline: deadline.unwrap_or(case.deadline), ..case };
+    let on = |case: Case| Case { target, timeout: timeout.unwrap_or(case.timeout), ..case };
     let mut cases: Vec<_> = cases(ssd, nsid).into_iter().map(on).collect();
     if let Some(numbers) = only {
         let case = |number: u64| {

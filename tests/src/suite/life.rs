@@ -80,10 +80,10 @@ fn one_reset(target: Target, ssd: &Arc<Ssd>, order: ResetOrder, commands: u32) -
     let namespace = ssd.namespaces()[0].clone();
     let (nsid, block_size) = (namespace.nsid.get(), namespace.block_size);
     // Nothing may end by it before the reset, however slow the machine; what is lost does not wait for it.
-    let deadline = LIMIT;
+    let timeout = LIMIT;
     let case = Case { entries: 64, async_depth: 4, commands, read_range: 1024, ..Case::new("reset") };
     // The reset alone takes the queue away: recovery would delete it while slow kernels are on their way back.
-    let case = Case { target, nsid, block_size, deadline, recovery: false, ..case };
+    let case = Case { target, nsid, block_size, timeout, recovery: false, ..case };
     let rig = Rig::new(&case, ssd.clone(), ssd.clone()).expect("a rig");
     let ended = thread::scope(|scope| {
         let running = scope.spawn(|| warpbell_sim::threaded::run_on(&rig));

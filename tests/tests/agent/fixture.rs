@@ -90,13 +90,13 @@ pub struct Setting {
     pub in_block: bool,
     pub faults: FaultPlan,
     /// Of the clients; zero: a long one.
-    pub deadline: Duration,
+    pub timeout: Duration,
 }
 
 impl Setting {
     pub fn new(sharing: Sharing, agents: u32, compute: u32) -> Setting {
-        let (faults, deadline) = (FaultPlan::default(), Duration::ZERO);
-        Setting { sharing, agents, compute, rounds: 2, flags: 0, in_block: false, faults, deadline }
+        let (faults, timeout) = (FaultPlan::default(), Duration::ZERO);
+        Setting { sharing, agents, compute, rounds: 2, flags: 0, in_block: false, faults, timeout }
     }
 
     pub fn blocks(&self) -> u64 {
@@ -191,7 +191,7 @@ impl Fixture {
             records: self.records.address(),
             reports: self.reports.address(),
             stop: if setting.flags & STAYS != 0 || setting.rounds > 50 { self.stop.address() } else { 0 },
-            timeout_ns: setting.deadline.as_nanos() as u64,
+            timeout_ns: setting.timeout.as_nanos() as u64,
             seed: 11,
             agents: setting.agents,
             compute: setting.compute,

@@ -156,8 +156,8 @@ fn back_at_work(ran: &Ran, rounds: usize) -> Result<(), String> {
 
 /// Late commands have all the room for a while: what is posted then waits, but not for ever.
 fn what_has_no_room_waits_for_it(module: &Module) -> Result<(), String> {
-    let deadline = Duration::from_millis(300);
-    let setting = jammed(Setting { rounds: 12, deadline, ..Setting::new(Sharing::Exclusive, 1, 1) });
+    let timeout = Duration::from_millis(300);
+    let setting = jammed(Setting { rounds: 12, timeout, ..Setting::new(Sharing::Exclusive, 1, 1) });
     let [timed_out, unsent] =
         [abi::STATUS_TIMED_OUT, abi::STATUS_NOT_SUBMITTED].map(|code| abi::STATUS_LIBRARY | code);
     for seed in seeds(4) {

@@ -118,7 +118,7 @@ pub fn slow_setting(sharing: Sharing) -> Setting {
     let action = FaultAction::Delay { by: Duration::from_millis(3) };
     let selector = Selector::new().every(5);
     let faults = FaultPlan::new().faults(vec![Fault::new(action, selector)]);
-    Setting { faults, rounds: 6, deadline: Duration::from_millis(1), ..Setting::new(sharing, 1, 1) }
+    Setting { faults, rounds: 6, timeout: Duration::from_millis(1), ..Setting::new(sharing, 1, 1) }
 }
 
 #[test]
@@ -147,8 +147,8 @@ pub fn jammed(setting: Setting) -> Setting {
 fn agents_go_on_when_late_commands_give_their_room_back() {
     let known = [abi::STATUS_TIMED_OUT, abi::STATUS_NOT_SUBMITTED].map(|code| abi::STATUS_LIBRARY | code);
     for (sharing, seed) in MODES.iter().flat_map(|sharing| seeds(SEEDS).map(move |seed| (*sharing, seed))) {
-        let deadline = Duration::from_millis(300);
-        let fixture = Fixture::new(&jammed(Setting { rounds: 12, deadline, ..Setting::new(sharing, 1, 1) }));
+        let timeout = Duration::from_millis(300);
+        let fixture = Fixture::new(&jammed(Setting { rounds: 12, timeout, ..Setting::new(sharing, 1, 1) }));
         let ran = fixture.run(&MODULE, seed, |_| ()).expect("a run");
         let fine = |status: u32| status == 0 || known.contains(&status);
         let odd = ran.records.iter().find(|r| !fine(r.wrote) || !fine(r.read) || r.wrong != 0);

@@ -65,7 +65,7 @@ const STORED: Pages = Pages {
     steps: 13,
     flags: STORES | FLUSHES,
     held: 0,
-    deadline: Duration::ZERO,
+    timeout: Duration::ZERO,
 };
 
 /// A page that cannot be written stays, and the report and flushes say so, until it can be.

@@ -104,8 +104,8 @@ fn warps_that_want_one_page_cause_one_read() {
 /// Who holds the only line and wants another page is told so.
 pub fn crowded(module: &Module) -> Result<(), String> {
     let fixture = Fixture::new(shape(1, 1));
-    let deadline = Duration::from_micros(200);
-    let pages = Pages { page: 9, steps: 2, flags: HOLDS_ONE, held: 3, deadline, ..Pages::default() };
+    let timeout = Duration::from_micros(200);
+    let pages = Pages { page: 9, steps: 2, flags: HOLDS_ONE, held: 3, timeout, ..Pages::default() };
     let said: Vec<u32> = fixture.run(module, 1, pages)?.iter().map(|note| note.status).collect();
     let later = fixture.run(module, 2, Pages { page: 9, steps: 1, ..Pages::default() })?;
     match (said == [NO_ROOM, NO_ROOM, 0], later[0].status) {

@@ -37,8 +37,8 @@ fn open() -> Ssd {
 /// Queues for two warps: one each, or one for both.
 fn attach(ssd: &Ssd, sharing: Sharing) -> Attachment {
     let queues = if sharing == Sharing::Exclusive { 2 } else { 1 };
-    let deadline = Duration::from_secs(10);
-    let options = AttachOptions::new().queues(queues).warps(2).sharing(sharing).timeout(deadline);
+    let timeout = Duration::from_secs(10);
+    let options = AttachOptions::new().queues(queues).warps(2).sharing(sharing).timeout(timeout);
     ssd.attach(&options).expect("queues")
 }
 

@@ -126,7 +126,7 @@ pub struct Setting {
     most_blocks: u32,
     lease: Range<u64>,
     faults: FaultPlan,
-    deadline: Duration,
+    queue_timeout: Duration,
     timeout: Duration,
     patience: Option<Duration>,
     entries: u32,
@@ -152,7 +152,7 @@ pub fn settings(scene: Scene) -> impl Iterator<Item = Setting> {
             most_blocks: u32::MAX,
             lease: 0..u64::MAX,
             faults: FaultPlan::default(),
-            deadline: Duration::from_secs(1),
+            queue_timeout: Duration::from_secs(1),
             timeout: Duration::ZERO,
             patience: None,
             entries: 256,
@@ -188,8 +188,8 @@ impl Setting {
         Setting { faults, ..self }
     }
 
-    pub fn deadline(self, deadline: Duration) -> Setting {
-        Setting { deadline, ..self }
+    pub fn queue_timeout(self, queue_timeout: Duration) -> Setting {
+        Setting { queue_timeout, ..self }
     }
 
     /// Of each call, which names it.
@@ -197,7 +197,7 @@ impl Setting {
         Setting { timeout, ..self }
     }
 
-    /// For a successor, where it is not the queue's deadline.
+    /// For a successor, where it is not the queue's timeout.
     pub fn patience(self, patience: Duration) -> Setting {
         Setting { patience: Some(patience), ..self }
     }
@@ -232,7 +232,7 @@ impl Setting {
             tokens: self.ids,
             commands: 8,
             async_depth: 4,
-            deadline: self.deadline,
+            timeout: self.queue_timeout,
             ..Case::new("flat")
         };
         case.schedule.random = self.seed != 0;
@@ -260,7 +260,7 @@ impl Setting {
             flat: flat.into(),
             element_bytes: self.element_bytes,
             timeout_ns: self.timeout.as_nanos() as u64,
-            patience_ns: self.patience.unwrap_or(self.deadline).as_nanos() as u64,
+            patience_ns: self.patience.unwrap_or(self.queue_timeout).as_nanos() as u64,
         }
     }
 }
@@ -314,7 +314,8 @@ pub fn play_by(module: &Module, setting: &Setting, flat: bool) -> Played {
     let notes = target.memory(LANES * size_of::<Note>()).expect("memory");
     notes.fill(0, notes.len(), 0).expect("notes");
     let ns = queues.namespace();
-    let spec = PageCacheSpec::new().page_bytes(BLOCK as u32).lines(setting.lines).timeout(setting.deadline);
+    let spec =
+        PageCacheSpec::new().page_bytes(BLOCK as u32).lines(setting.lines).timeout(setting.queue_timeout);
     let cache = PageCache::new(&target, (BLOCKS, BLOCK as u32), &spec).expect("a cache");
     let pages = queues.buffer(cache.buffer_bytes()).expect("memory");
     let pairs = Pairs::new(setting.after, queues);

@@ -36,7 +36,7 @@ fn what_has_not_come_is_pending() {
     let timed_out = library(abi::STATUS_TIMED_OUT);
     let pending = abi_pending();
     for setting in settings(Scene::Pending) {
-        let setting = setting.deadline(Duration::from_millis(10)).dead();
+        let setting = setting.queue_timeout(Duration::from_millis(10)).dead();
         let notes = both(&setting);
         for (lane, note) in callers(&setting, &notes).iter().enumerate() {
             let said = note.said();
@@ -63,7 +63,7 @@ fn abi_pending() -> u32 {
 fn each_call_waits_for_as_long_as_it_names() {
     let timed_out = library(abi::STATUS_TIMED_OUT);
     for setting in settings(Scene::Late) {
-        let setting = setting.ring(1024, 16).deadline(QUEUE).timeout(TIMEOUT).dead();
+        let setting = setting.ring(1024, 16).queue_timeout(QUEUE).timeout(TIMEOUT).dead();
         let notes = both(&setting);
         for note in callers(&setting, &notes) {
             let said = note.said();
@@ -84,7 +84,7 @@ fn what_begins_waits_for_room_for_as_long_as_it_names() {
     let full = library(abi::STATUS_NOT_SUBMITTED);
     let one_caller = |setting: &Setting| !setting.by_thread || setting.sharing == Sharing::Exclusive;
     for setting in settings(Scene::Crowded).filter(one_caller) {
-        let setting = setting.ring(4, 8).deadline(QUEUE).timeout(TIMEOUT).dead();
+        let setting = setting.ring(4, 8).queue_timeout(QUEUE).timeout(TIMEOUT).dead();
         let notes = both(&setting);
         let said = callers(&setting, &notes).last().expect("a lane").said();
         // One I/O of a warp is one command here.
@@ -98,7 +98,7 @@ fn what_begins_waits_for_room_for_as_long_as_it_names() {
 #[test]
 fn a_successor_is_waited_for_as_long_as_is_named() {
     for setting in settings(Scene::Lost) {
-        let setting = setting.deadline(QUEUE).patience(TIMEOUT).after(After::Lost);
+        let setting = setting.queue_timeout(QUEUE).patience(TIMEOUT).after(After::Lost);
         both(&setting);
         expect_in_time(&setting, &[5]);
     }

@@ -102,7 +102,7 @@ fn what_the_ssd_answers_is_the_same() {
 #[test]
 fn what_becomes_of_calls_to_a_dead_controller_is_the_same() {
     for setting in settings(Scene::Dead) {
-        let setting = setting.deadline(Duration::from_millis(10)).dead();
+        let setting = setting.queue_timeout(Duration::from_millis(10)).dead();
         let notes = both(&setting);
         let said = notes[0].said();
         let [timed_out, no_cid] = [abi::STATUS_TIMED_OUT, abi::STATUS_NO_CID].map(library);
@@ -116,7 +116,7 @@ fn what_becomes_of_calls_to_a_dead_controller_is_the_same() {
 fn a_lost_queue_and_its_successor_are_the_same() {
     let [lost, dead] = [abi::STATUS_QUEUE_GONE, abi::STATUS_SSD_LOST].map(library);
     for setting in settings(Scene::Lost) {
-        let setting = setting.deadline(Duration::from_millis(10));
+        let setting = setting.queue_timeout(Duration::from_millis(10));
         for (after, then) in [(After::Replaced, 0), (After::Lost, lost), (After::Dead, dead)] {
             let notes = both(&setting.clone().after(after));
             for note in callers(&setting, &notes) {
@@ -154,8 +154,8 @@ fn every_command_is_the_same() {
 fn the_first_of_several_answers_is_the_same() {
     let timed_out = library(abi::STATUS_TIMED_OUT);
     for (setting, alive) in settings(Scene::Any).flat_map(|of| [(of.clone(), true), (of, false)]) {
-        let deadline = Duration::from_millis(10);
-        let setting = if alive { setting } else { setting.deadline(deadline).dead() };
+        let queue_timeout = Duration::from_millis(10);
+        let setting = if alive { setting } else { setting.queue_timeout(queue_timeout).dead() };
         let notes = both(&setting);
         for (lane, note) in callers(&setting, &notes).iter().enumerate() {
             let tokens = if lane < 16 { 3 } else { 2 };

@@ -73,7 +73,7 @@ fn a_cache_without_room_is_the_same() {
     let crowded = library(abi::STATUS_NO_ROOM);
     for setting in with_elements(Scene::Page) {
         let setting = setting.lines(1).faults(fault(media(), NvmOpcode::WRITE, 0));
-        let setting = setting.deadline(QUEUE).timeout(TIMEOUT);
+        let setting = setting.queue_timeout(QUEUE).timeout(TIMEOUT);
         let notes = both(&setting);
         let said = notes[0].said();
         assert_eq!(said[1..6], [0, 0, 0, crowded, crowded], "{said:x?}, {setting:?}");
@@ -88,7 +88,7 @@ fn a_line_that_is_lost_to_the_ssd_is_the_same() {
     let [timed_out, crowded] = [abi::STATUS_TIMED_OUT, abi::STATUS_NO_ROOM].map(library);
     for setting in with_elements(Scene::Page) {
         let setting = setting.lines(1).faults(fault(FaultAction::Drop, NvmOpcode::READ, 0));
-        let setting = setting.deadline(QUEUE).timeout(TIMEOUT);
+        let setting = setting.queue_timeout(QUEUE).timeout(TIMEOUT);
         let notes = both(&setting);
         let said = notes[0].said();
         assert_eq!(said[1..7], [0, timed_out, crowded, crowded, crowded, 0], "{said:x?}, {setting:?}");
@@ -104,7 +104,7 @@ fn a_flush_of_an_array_ends_when_its_time_is_over() {
     for setting in settings(Scene::Array).filter(Setting::is_one_thread) {
         // The element lies in two pages.
         let setting = setting.faults(fault(slow, NvmOpcode::WRITE, 5)).elements(510, 8);
-        let setting = setting.deadline(QUEUE).timeout(TIMEOUT);
+        let setting = setting.queue_timeout(QUEUE).timeout(TIMEOUT);
         let notes = both(&setting);
         let said = notes[0].said();
         assert_eq!(setting.sharing, Sharing::Exclusive);

@@ -71,7 +71,7 @@ fn child_works_until_the_end() {
     let diary = Diary::of(&ssd);
     let case =
         Case { entries: 64, async_depth: 4, commands: 16_000, read_range: 1024, ..Case::new("removal") };
-    let rig = Rig::new(&Case { deadline: DEADLINE, ..case }, ssd.clone(), ssd.clone()).expect("a rig");
+    let rig = Rig::new(&Case { timeout: DEADLINE, ..case }, ssd.clone(), ssd.clone()).expect("a rig");
     let pair = ssd.controller().create_queue_pair(QueueSpec::new(64)).expect("a pair");
     let mut queue = IoQueue::new(pair, IoQueueOptions::new().timeout(DEADLINE)).expect("a queue");
     thread::scope(|scope| {

@@ -155,7 +155,7 @@ impl Fixture {
             warps: setting.warps * QUEUES as u32,
             entries: 256,
             commands,
-            deadline: DEADLINE,
+            timeout: DEADLINE,
             schedule,
             ..Case::new("recovery")
         };

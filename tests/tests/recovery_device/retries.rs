@@ -27,11 +27,11 @@ struct Call {
     mode: u32,
     /// Attempts beyond the first.
     most: u32,
-    deadline: Duration,
+    timeout: Duration,
 }
 
 const CALL: Call =
-    Call { setting: setting(Sharing::Shared, 2, 0), mode: BY_EACH, most: 3, deadline: Duration::ZERO };
+    Call { setting: setting(Sharing::Shared, 2, 0), mode: BY_EACH, most: 3, timeout: Duration::ZERO };
 
 /// What a lane was told of its one call: status, attempts, when.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +54,7 @@ fn run(
         mode: call.mode,
         commands: 1,
         async_depth: call.most,
-        timeout_ns: call.deadline.as_nanos() as u64,
+        timeout_ns: call.timeout.as_nanos() as u64,
         ..fixture.simulation.rig.args()
     };
     let launch = cpu_launch(module, "retry_test", &args).expect("a launch");
@@ -124,7 +124,7 @@ fn every_blocking_call_submits_again_what_failed_for_now() {
 fn a_delay_is_waited_out_and_holds_nobody_else_up() {
     let module = module();
     // Lane 5 of the first warp; the second warp shares the queue, and its answers.
-    let call = Call { deadline: Duration::from_millis(500), ..CALL };
+    let call = Call { timeout: Duration::from_millis(500), ..CALL };
     let told = run(&module, &call, vec![fail(INTERRUPTED.with_crd(1), once(5))], |_, _| true);
     assert!(told.iter().all(|told| told.status == 0), "{told:?}");
     let delay = Duration::from_millis(100) * CRDT1;
@@ -135,7 +135,7 @@ fn a_delay_is_waited_out_and_holds_nobody_else_up() {
 #[test]
 fn a_delay_beyond_the_deadline_is_not_waited_for() {
     let module = module();
-    let call = Call { deadline: Duration::from_millis(50), ..CALL };
+    let call = Call { timeout: Duration::from_millis(50), ..CALL };
     let status = INTERRUPTED.with_crd(1);
     let told = run(&module, &call, vec![fail(status, once(5))], |_, _| true);
     assert_eq!((told[5].status, told[5].retried), (u32::from(status.into_bits()), 0));

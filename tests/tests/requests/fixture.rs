@@ -82,14 +82,14 @@ pub fn shuffled(blocks: u64, window: usize, faults: &FaultPlan, seed: u64) -> So
 }
 
 /// Queues for so many warps.
-pub fn attached(sharing: Sharing, warps: u32, iodepth: u32, deadline: Duration) -> AttachOptions {
+pub fn attached(sharing: Sharing, warps: u32, iodepth: u32, timeout: Duration) -> AttachOptions {
     let queues = if sharing == Sharing::Exclusive { warps } else { 1 };
     AttachOptions::new()
         .queues(queues)
         .warps(warps)
         .iodepth(iodepth)
         .sharing(sharing)
-        .timeout(deadline)
+        .timeout(timeout)
         .recovery(false)
 }
 
@@ -107,17 +107,17 @@ pub struct Setting {
     pub flags: u32,
     pub iodepth: u32,
     pub faults: FaultPlan,
-    pub deadline: Duration,
+    pub timeout: Duration,
     /// The round after which the host gives the queues up.
     pub lost: Option<u64>,
 }
 
 impl Setting {
     pub fn new(sharing: Sharing, grid: u32, warps: u32) -> Setting {
-        let (flags, iodepth, deadline) = (0, 63, Duration::from_millis(10));
+        let (flags, iodepth, timeout) = (0, 63, Duration::from_millis(10));
         let (threads, submitters, faults) = (32 * warps, warps, FaultPlan::default());
         let (most, lost) = (64, None);
-        Setting { sharing, grid, threads, submitters, most, flags, iodepth, faults, deadline, lost }
+        Setting { sharing, grid, threads, submitters, most, flags, iodepth, faults, timeout, lost }
     }
 
     pub fn failing(self, action: FaultAction, selector: Selector) -> Setting {
@@ -214,7 +214,7 @@ impl Setting {
 
     pub fn open(&self, seed: u64) -> anyhow::Result<Several> {
         let (blocks, window, warps) = (self.blocks(), 4, self.sessions());
-        let options = attached(self.sharing, warps, self.iodepth, self.deadline);
+        let options = attached(self.sharing, warps, self.iodepth, self.timeout);
         Several::new(vec![(shuffled(blocks, window, &self.faults, seed), options)])
     }
 }

@@ -371,7 +371,7 @@ fn the_first_of_several_answers_is_taken(module: &Module, sharing: Sharing, seed
 
 fn a_lost_queue_answers_every_token(module: &Module, sharing: Sharing, seed: u64) -> Result<(), String> {
     let lost = Some(6000 + 100 * seed);
-    let waiting = Work { iodepth: 255, deadline: Duration::from_secs(30), lost, ..work(sharing, Rule::Any) };
+    let waiting = Work { iodepth: 255, timeout: Duration::from_secs(30), lost, ..work(sharing, Rule::Any) };
     let done = silent(waiting).run(module, seed)?;
     expect_within(&done, Duration::from_secs(5))?;
     expect_answers(&done, library(abi::STATUS_QUEUE_GONE))

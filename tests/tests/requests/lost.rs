@@ -43,8 +43,8 @@ fn expect_answers(ran: &Ran, seed: u64, known: &[u32]) {
     assert!(ran.notes[1].iter().all(|told| *told == known[0]), "seed {seed}: {:x?}", ran.notes[1]);
 }
 
-fn batch(sharing: Sharing, deadline: Duration, lost: Option<u64>) -> Setting {
-    let setting = Setting { most: 2, deadline, lost, ..Setting::new(sharing, 1, 2) };
+fn batch(sharing: Sharing, timeout: Duration, lost: Option<u64>) -> Setting {
+    let setting = Setting { most: 2, timeout, lost, ..Setting::new(sharing, 1, 2) };
     setting.failing(FaultAction::Drop, stopped())
 }
 
@@ -75,7 +75,7 @@ fn a_controller_that_stops_leaves_no_batch_waiting() {
 fn a_lost_queue_answers_requests_of_any_size() {
     let lost = library(abi::STATUS_QUEUE_GONE);
     each(|sharing, seed| {
-        let work = Work { deadline: NEVER, lost: Some(20_000 + 50 * seed), ..split::crowded(sharing) };
+        let work = Work { timeout: NEVER, lost: Some(20_000 + 50 * seed), ..split::crowded(sharing) };
         let done = work.failing(FaultAction::Drop, stopped()).run(&PIECES, seed).expect("a run");
         assert!(done.took < SOON, "seed {seed}: {:?}", done.took);
         for (_, _, lane, record) in done.each() {
@@ -88,7 +88,7 @@ fn a_lost_queue_answers_requests_of_any_size() {
 
 /// A command of step 1 is on its way when the queue is given up.
 pub fn ended(sharing: Sharing, seed: u64) -> Work {
-    Work { deadline: NEVER, lost: Some(20_000 + 50 * seed), ..order::hung(sharing) }
+    Work { timeout: NEVER, lost: Some(20_000 + 50 * seed), ..order::hung(sharing) }
 }
 
 pub fn check_ended(done: &Done) -> Result<(), String> {

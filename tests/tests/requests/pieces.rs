@@ -69,7 +69,7 @@ pub struct Work {
     pub tokens: u32,
     pub optional: OptionalCommands,
     pub faults: FaultPlan,
-    pub deadline: Duration,
+    pub timeout: Duration,
     /// The round after which the host gives the queues up.
     pub lost: Option<u64>,
 }
@@ -86,7 +86,7 @@ pub struct Done {
 impl Work {
     pub fn new(sharing: Sharing, kernel: &'static str, mode: u32) -> Work {
         let (warps, blocks, rounds, most, iodepth) = (2, 8, 2, 64, 63);
-        let (faults, deadline) = (FaultPlan::default(), Duration::from_millis(10));
+        let (faults, timeout) = (FaultPlan::default(), Duration::from_millis(10));
         let (tokens, in_order, lost, optional) = (4, false, None, OptionalCommands::new());
         Work {
             sharing,
@@ -101,7 +101,7 @@ impl Work {
             in_order,
             optional,
             faults,
-            deadline,
+            timeout,
             lost,
         }
     }
@@ -158,7 +158,7 @@ impl Work {
 
     fn open(&self, seed: u64) -> anyhow::Result<Several> {
         let (blocks, window, warps) = (self.all_blocks(), 16, self.warps);
-        let options = attached(self.sharing, warps, self.iodepth, self.deadline);
+        let options = attached(self.sharing, warps, self.iodepth, self.timeout);
         let options = options.commands_per_lane(Some(self.tokens));
         let mut config = shuffled(blocks, window, &self.faults, seed).optional(self.optional);
         if self.in_order {

@@ -70,7 +70,7 @@ fn a_command_that_is_never_answered_ends_at_its_deadline_and_its_slot_is_left() 
     for sharing in MODES {
         let faults = bad(FaultAction::Drop, 3 * u64::from(TILE));
         let setting = Setting::new(sharing, 3, schedule(&order(&[0, 1, 2, 3, 4, 5, 6, 7, 8]), 3, 2));
-        let setting = Setting { deadline: Duration::from_millis(2), ..setting.failing(faults) };
+        let setting = Setting { timeout: Duration::from_millis(2), ..setting.failing(faults) };
         let ran = setting.run(&MODULE, 1).expect("a run");
         // Tile 3 lies in slot 0, as 6 would.
         let lost = library(abi::STATUS_TIMED_OUT);
@@ -100,7 +100,7 @@ fn a_load_that_nobody_waited_for_and_that_never_came_is_told_at_the_end() {
             let setting = Setting::new(sharing, 3, schedule(&order(&[0, 1, 2, 3, 4, 5, 6, 7]), 3, 2));
             let setting = setting.failing(bad(FaultAction::Drop, lost * u64::from(TILE)));
             let flags = BY_VERBS | LEAVES_EARLY;
-            let setting = Setting { flags, deadline: Duration::from_millis(2), ..setting };
+            let setting = Setting { flags, timeout: Duration::from_millis(2), ..setting };
             let ran = setting.run(&MODULE, 1).expect("a run");
             // Four are waited for, two more are on their way then.
             let left = if lost == 3 { 0 } else { library(abi::STATUS_TIMED_OUT) };
@@ -116,7 +116,7 @@ fn steps_that_no_host_would_make_fail_alone() {
         let fails = |shape, numbers: &[u64]| {
             let setting = Setting::new(sharing, shape, schedule(&order(numbers), 3, 2));
             let setting = setting.failing(bad(FaultAction::Drop, 33 * u64::from(TILE)));
-            let setting = Setting { deadline: Duration::from_millis(2), ..setting };
+            let setting = Setting { timeout: Duration::from_millis(2), ..setting };
             statuses(&setting.run(&MODULE, 1).expect("a run"), 0).expect("right data")
         };
         let (none, large) = (library(abi::STATUS_INVALID_FIELD), library(abi::STATUS_TOO_LARGE));

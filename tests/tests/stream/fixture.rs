@@ -110,7 +110,7 @@ pub struct Setting {
     /// Blocks that a command moves at most.
     pub most: u32,
     pub compute: Duration,
-    pub deadline: Duration,
+    pub timeout: Duration,
     pub config: SoftConfig,
     pub traced: bool,
 }
@@ -140,7 +140,7 @@ impl Setting {
             flags: 0,
             most: 64,
             compute: Duration::ZERO,
-            deadline: Duration::from_millis(10),
+            timeout: Duration::from_millis(10),
             config: SoftConfig::new()
                 .namespaces(vec![NamespaceConfig::memory(BLOCKS * u64::from(BLOCK), BLOCK)])
                 .order(CompletionOrder::Shuffled { window: 3 }),
@@ -164,7 +164,7 @@ impl Setting {
             .warps(warps)
             .commands_per_lane(Some(self.tokens))
             .sharing(self.sharing)
-            .timeout(self.deadline)
+            .timeout(self.timeout)
             .recovery(false)
             .trace(self.traced.then_some(TraceSpec::new(4096)))
     }

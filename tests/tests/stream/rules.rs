@@ -76,7 +76,7 @@ fn failures_are_told(module: &Module) -> Result<(), String> {
 fn silent() -> Setting {
     let setting = Setting::new(Sharing::Shared, 3, schedule(&order(&[0, 1, 2, 3, 4, 5, 6, 7, 8]), 3, 2));
     let setting = setting.failing(bad(FaultAction::Drop, 3 * u64::from(TILE)));
-    Setting { deadline: Duration::from_millis(2), ..setting }
+    Setting { timeout: Duration::from_millis(2), ..setting }
 }
 
 fn deadlines_are_kept(module: &Module) -> Result<(), String> {
@@ -105,7 +105,7 @@ fn few_ids_are_enough(module: &Module) -> Result<(), String> {
 fn what_is_left_is_told(module: &Module) -> Result<(), String> {
     let setting = Setting::new(Sharing::Shared, 3, schedule(&order(&[0, 1, 2, 3, 4, 5, 6, 7]), 3, 2));
     let setting = setting.failing(bad(FaultAction::Drop, 5 * u64::from(TILE)));
-    let setting = Setting { flags: BY_VERBS | LEAVES_EARLY, deadline: Duration::from_millis(2), ..setting };
+    let setting = Setting { flags: BY_VERBS | LEAVES_EARLY, timeout: Duration::from_millis(2), ..setting };
     let left = ran(&setting, module, 1)?.notes[0].left;
     if left == library(abi::STATUS_TIMED_OUT) { Ok(()) } else { Err(format!("left: {left:x}")) }
 }

@@ -36,13 +36,13 @@ fn a_server_that_is_killed_ends_everything_by_its_deadline_with_a_reason() {
     let (process, socket) = server();
     let ssd = Arc::new(open(&socket, &UserOptions::default()).unwrap());
     suite::works(&ssd);
-    let deadline = Duration::from_millis(300);
+    let timeout = Duration::from_millis(300);
     let case = Case {
         entries: 64,
         async_depth: 4,
         commands: 16_000,
         read_range: 1024,
-        deadline,
+        timeout,
         ..Case::new("death")
     };
     let rig = Rig::new(&case, ssd.clone(), ssd.clone()).unwrap();

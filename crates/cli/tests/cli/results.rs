@@ -378,7 +378,7 @@ fn what_an_interrupt_left_is_resumed() {
         "--api",
         "host",
         "--runtime",
-        "40ms",
+        "80ms",
         "--repeat",
         "2",
         "-o",
@@ -386,8 +386,11 @@ fn what_an_interrupt_left_is_resumed() {
         "--axis",
         "iodepth=1..16+1",
     ];
-    let child = spawn(&sweep);
-    await_that(|| cpu_seconds(&child) > 0.3);
+    let folder = tempfile::tempdir().unwrap();
+    // The journal tells when a run has ended, and is not what is resumed.
+    let journal = folder.path().join("journal");
+    let child = spawn(&[&sweep[..], &["--journal", journal.to_str().unwrap()]].concat());
+    await_that(|| std::fs::read_to_string(&journal).is_ok_and(|text| text.lines().count() > 1));
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
@@ -395,7 +398,6 @@ fn what_an_interrupt_left_is_resumed() {
     let part: Value = serde_json::from_slice(&output.stdout).unwrap();
     let done: Vec<&Value> = runs(&part).iter().filter(|run| run["partial"] == false).collect();
     assert!(part["partial"] == true && (1..32).contains(&done.len()), "{} done", done.len());
-    let folder = tempfile::tempdir().unwrap();
     let file = kept(&folder, &part);
     let whole = json(&[&sweep[..], &["--resume", &file]].concat());
     assert_eq!((&whole["partial"], runs(&whole).len()), (&false.into(), 32));

@@ -254,13 +254,12 @@ fn a_client_may_have_more_mappings_than_the_usual_limit_of_descriptors() {
 fn a_client_that_is_there_before_its_server_waits_for_it_with_a_word() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("s.sock").to_str().unwrap().to_owned();
-    let client = spawn(&["identify", &format!("vfio-user:{socket}")]);
-    thread::sleep(Duration::from_millis(300));
-    let mut server = spawn(&["serve", "--clients", "1", "--size", "1m", "--socket", &socket]);
-    let output = client.wait_with_output().unwrap();
-    let word = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(0), "{word}");
+    let mut client = spawn(&["identify", &format!("vfio-user:{socket}")]);
+    let words = BufReader::new(client.stderr.take().unwrap()).lines();
+    let word = words.map_while(Result::ok).next().unwrap();
     assert!(word.starts_with(&format!("waiting for vfio-user:{socket}: nobody listens")), "{word}");
+    let mut server = spawn(&["serve", "--clients", "1", "--size", "1m", "--socket", &socket]);
+    assert_eq!(client.wait_with_output().unwrap().status.code(), Some(0));
     assert_eq!(server.wait().unwrap().code(), Some(0));
 }
 

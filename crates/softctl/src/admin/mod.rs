@@ -150,6 +150,14 @@ impl Core {
         self.admin_backlog.store(backlog && serving, Ordering::Relaxed);
     }
 
+    /// Takes what the admin queue's doorbells have now, where writes are not seen one by one.
+    pub(crate) fn take_admin_doorbells(&self, control: &mut Control) {
+        let polled = self.time.is_none();
+        let Some(mut admin) = control.admin.take_if(|_| polled) else { return };
+        self.poll_admin(control, &mut admin);
+        control.admin = Some(admin);
+    }
+
     fn poll_admin(&self, control: &mut Control, admin: &mut AdminQueue) {
         let report = |result: Result<(), DoorbellFault>| {
             if let Err((rule, detail)) = result {

@@ -380,7 +380,7 @@ impl PollGroup {
     }
 
     /// Completes everything that will complete, before a shutdown.
-    pub(crate) fn drain(&mut self) {
+    pub(super) fn drain(&mut self) {
         self.refresh();
         self.flights.hurry();
         while self.flights.ready() > 0 {

@@ -153,18 +153,20 @@ impl PollGroup {
     /// Looks at a submission queue's doorbell; false if its value must not lead to anything.
     #[inline]
     fn hear(&mut self, index: usize) -> bool {
-        if !self.is_sq_stuck(index)
-            && let Some(result) = self.sqs[index].poll_doorbell()
-        {
-            let statistics = &mut self.engine.statistics;
-            *(if self.sqs[index].bell.shadowed() {
-                &mut statistics.shadow_updates
-            } else {
-                &mut statistics.sq_doorbells
-            }) += 1;
-            return self.accept(result);
-        }
-        true
+        self.is_sq_stuck(index) || self.take_tail(index)
+    }
+
+    /// The same, stuck or not.
+    #[inline]
+    fn take_tail(&mut self, index: usize) -> bool {
+        let Some(result) = self.sqs[index].poll_doorbell() else { return true };
+        let statistics = &mut self.engine.statistics;
+        *(if self.sqs[index].bell.shadowed() {
+            &mut statistics.shadow_updates
+        } else {
+            &mut statistics.sq_doorbells
+        }) += 1;
+        self.accept(result)
     }
 
     /// Serves up to `most` commands of a queue, and says how many.
@@ -287,14 +289,19 @@ impl PollGroup {
         statistics.cq_doorbells += self.cqs.iter_mut().map(|cq| cq.bell.take_traps()).sum::<u64>();
     }
 
-    /// Takes what the doorbells have now, stuck or not: their clients are about to write them elsewhere.
+    /// Completes what will complete, and serves nothing from then on. What was rung before is taken first: seen later, it
+    /// would be a command after the shutdown.
+    pub(crate) fn shut_down(&mut self) {
+        self.take_doorbells();
+        self.drain();
+        self.state = PollGroupState::ShutDown;
+    }
+
+    /// Takes what the doorbells have now, stuck or not: their clients are about to write them elsewhere, or not at all.
     pub(crate) fn take_doorbells(&mut self) {
         self.take_kept();
         for index in 0..self.sqs.len() {
-            if let Some(result) = self.sqs[index].poll_doorbell() {
-                self.engine.statistics.sq_doorbells += 1;
-                self.accept(result);
-            }
+            self.take_tail(index);
         }
         for index in 0..self.cqs.len() {
             if let Some(Err((rule, detail))) = self.cqs[index].poll_doorbell() {

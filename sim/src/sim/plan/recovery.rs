@@ -14,17 +14,17 @@ impl Plan {
         let mut draw = Draw::new(seed ^ 0x4ec0_7e4e);
         let mut one = |choices: &[u64]| choices[draw.below(choices.len() as u64) as usize];
         let plain = Plan::draw(seed);
-        let deadline = one(&[20_000, 50_000, 100_000]);
+        let timeout = one(&[20_000, 50_000, 100_000]);
         let plan = Plan {
             recovery: 1,
-            deadline,
-            submit_deadline: deadline / one(&[1, 1, 2]),
-            stall_for: deadline * one(&[1, 3, 9]) / 4,
+            timeout,
+            submit_timeout: timeout / one(&[1, 1, 2]),
+            stall_for: timeout * one(&[1, 3, 9]) / 4,
             faults: (1 << one(&[0, 1, 1, 2, 2, 3, 4, 6])) - 1,
             tries: one(&[1, 2, 3, 4]),
             ask_again: one(&[0, 1, 1]),
             retry: one(&[0, 1]),
-            switch_to_successor: deadline * one(&[1, 8, 40]),
+            switch_to_successor: timeout * one(&[1, 8, 40]),
             patience: one(&[1, 4, 16]),
             replacement_queues: one(&[0, 1, 2, 2, 4]),
             step: one(&[5_000, 20_000, 50_000]),
@@ -98,12 +98,12 @@ impl Plan {
         self.poll_limit() * (self.resets as u32 + 2)
     }
 
-    /// Deadline of the wait for a successor.
+    /// Timeout of the wait for a successor.
     pub fn successor_limit(&self) -> Duration {
         Duration::from_micros(self.switch_to_successor)
     }
 
-    /// Deadline of an admin command of the recovery.
+    /// Timeout of an admin command of the recovery.
     pub fn step_limit(&self) -> Duration {
         Duration::from_micros(self.step)
     }

@@ -37,7 +37,7 @@ pub struct Options {
     pub cases: u64,
     /// Of checks of queues: seconds after which a command has failed, where it must (10, or as the case says)
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=600))]
-    pub deadline: Option<u64>,
+    pub timeout: Option<u64>,
     /// Seconds that each figure is measured for
     #[arg(long, default_value_t = 1.0)]
     pub seconds: f64,

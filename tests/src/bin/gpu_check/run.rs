@@ -28,21 +28,21 @@ pub struct Fixture {
     /// Of the checks of queues the first of so many cases, or of others the only size of I/O, and how long a command may take.
     pub case: Option<u64>,
     pub cases: u64,
-    pub deadline: Option<Duration>,
+    pub timeout: Option<Duration>,
 }
 
 impl Fixture {
     /// Finds out whether the target is here at all.
     pub fn new(options: &Options) -> anyhow::Result<Fixture> {
-        let Options { target, quick, all, seconds, case, cases, deadline, .. } = *options;
+        let Options { target, quick, all, seconds, case, cases, timeout, .. } = *options;
         anyhow::ensure!(seconds > 0.0 && seconds <= 600.0, "--seconds {seconds}: from above 0 to 600");
         let open = target.open()?;
         let target_name = match open.gpu() {
             None => "CPU executor".to_owned(),
             Some(gpu) => describe(gpu.info()),
         };
-        let deadline = deadline.map(Duration::from_secs);
-        Ok(Fixture { target, open, target_name, quick, all, seconds, case, cases, deadline })
+        let timeout = timeout.map(Duration::from_secs);
+        Ok(Fixture { target, open, target_name, quick, all, seconds, case, cases, timeout })
     }
 
     /// Our kernel file `file` for the target, whose compute capability is `arch`.

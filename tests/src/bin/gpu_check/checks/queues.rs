@@ -31,7 +31,7 @@ pub fn device_data(fixture: &Fixture) -> anyhow::Result<String> {
 fn on(fixture: &Fixture, settings: &str, options: &OpenOptions) -> anyhow::Result<String> {
     let ssd = Arc::new(fixture.soft(settings, options)?);
     let cases = fixture.case.map(|first| first..first + fixture.cases);
-    let commands = suite::kernels_on(fixture.target, &ssd, 1, (cases, fixture.deadline));
+    let commands = suite::kernels_on(fixture.target, &ssd, 1, (cases, fixture.timeout));
     fixture.no_violations(&ssd)?;
     Ok(format!("{commands} commands, {}", ssd.data_path()))
 }

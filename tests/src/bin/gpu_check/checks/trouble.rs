@@ -35,7 +35,7 @@ pub fn dead_controller(fixture: &Fixture) -> anyhow::Result<String> {
         target: fixture.target,
         entries: 64,
         commands: 1,
-        deadline: DEADLINE,
+        timeout: DEADLINE,
         ..Case::new("dead controller")
     };
     let soft = ssd.soft().context("a soft controller")?.clone();
