@@ -68,7 +68,7 @@ template <class Cache> class words_of {
                 through_a_guard();
                 break;
             case 3:
-                saw(array_[index_of(all_ >> 16)]);
+                into_one_variable(array_[index_of(all_ >> 16)]);
                 break;
             default:
                 each_its_own();
@@ -110,6 +110,18 @@ template <class Cache> class words_of {
         if (aligned_) {
             said(array_.atomic_add(warp, at[2], mine_));
         }
+    }
+
+    // One lane loads its word again, into a variable that all lanes name: the others leave that alone.
+    WARPBELL_D void into_one_variable(uint64_t word) {
+        saw(word);
+        uint64_t& one = note_at(args_, warp_ * WARPBELL_WARP_LANES).digest;
+        const bool loads = port::lane() == (all_ >> 8 & 31u);
+        const optional<uint64_t> at = loads ? optional<uint64_t>(index_of(all_ >> 16)) : nullopt;
+        warp.sync();
+        said(array_.try_load(warp, at, one));
+        warp.sync();
+        note_.failed += loads && one != word ? 1u : 0u;
     }
 
     WARPBELL_D void through_a_guard() {

@@ -133,29 +133,20 @@ impl Volume {
 
     /// The kernel argument that names this volume. Valid while it lives.
     pub fn as_ref(&self) -> Result<abi::VolumeRef, Error> {
+        let mut flags = 0;
         for (index, member) in self.members.iter().enumerate() {
             let reference = abi::VolumeMember { ns: member.queues.namespace(), ..member.reference };
+            flags |= missing_commands(&reference);
             self.memory.write(index * size_of::<abi::VolumeMember>(), reference.as_bytes())?;
         }
         let (base, count) = (self.memory.address(), self.members.len());
         Ok(abi::VolumeRef {
-            flags: self.missing_commands(),
+            flags,
             members: base,
             counts: base + counts_offset(count) as u64,
             state: base + state_offset(count) as u64,
             ..self.shape
         })
-    }
-
-    /// The flags of commands that one of its SSDs lacks, or by which it does not zero even one block of the volume.
-    fn missing_commands(&self) -> u32 {
-        let all = abi::NAMESPACE_NO_COMPARE | abi::NAMESPACE_NO_WRITE_ZEROES | abi::NAMESPACE_NO_DEALLOCATE;
-        let of_member = |member: &Member| {
-            let ns = member.queues.namespace();
-            let zeroes_none = ns.zeroes_blocks != 0 && ns.zeroes_blocks >> member.reference.unit_shift == 0;
-            ns.flags & all | if zeroes_none { abi::NAMESPACE_NO_WRITE_ZEROES } else { 0 }
-        };
-        self.members.iter().fold(0, |flags, member| flags | of_member(member))
     }
 
     /// Blocks of it.
@@ -367,6 +358,14 @@ impl VolumeBuffer {
         let (whole, skip) = (part.as_ref(), self.skip as u64);
         abi::BufferRef { data: whole.data + skip, iova: whole.iova + skip, bytes: self.bytes as u64, ..whole }
     }
+}
+
+/// The flags of commands that a member lacks, or by which it does not zero even one block of the volume.
+fn missing_commands(member: &abi::VolumeMember) -> u32 {
+    let all = abi::NAMESPACE_NO_COMPARE | abi::NAMESPACE_NO_WRITE_ZEROES | abi::NAMESPACE_NO_DEALLOCATE;
+    let (ns, shift) = (&member.ns, member.unit_shift);
+    let zeroes_none = ns.zeroes_blocks != 0 && ns.zeroes_blocks >> shift == 0;
+    ns.flags & all | if zeroes_none { abi::NAMESPACE_NO_WRITE_ZEROES } else { 0 }
 }
 
 fn counts_offset(members: usize) -> usize {

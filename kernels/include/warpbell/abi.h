@@ -3,8 +3,8 @@
  * Rules. Every struct begins with abi_version and size; a launch whose argument differs from the
  * kernel's is refused. Padding is explicit. A pointer is 64 bits wide and says what it points to and
  * in which memory. All counts are of the unit in the name; `_shift` is a base-2 logarithm.
- * A field is added at the end of a struct, with a new WARPBELL_ABI_VERSION; one in place of padding, with a 0
- * that stands for what was so before, needs none.
+ * A field is added at the end of a struct, with a new WARPBELL_ABI_VERSION. A field that replaces padding
+ * needs none if 0 means the old behaviour.
  * abi_table.h lists every field, and checks that the list is complete. */
 #ifndef WARPBELL_ABI_H
 #define WARPBELL_ABI_H
@@ -61,8 +61,8 @@ typedef unsigned long uint64_t;
 /* namespace_ref.flags */
 #define WARPBELL_NAMESPACE_SGL 1u       /* describe data by one inline SGL descriptor, else by PRPs */
 #define WARPBELL_NAMESPACE_READ_ONLY 2u /* lease: nothing that changes the medium */
-/* Optional commands that the SSD has not: refused as it would refuse them. Of volume_ref.flags: that one of
- * its members has not. */
+/* Optional commands that the SSD lacks: refused as it would refuse them. Of volume_ref.flags: that one of its
+ * members lacks. */
 #define WARPBELL_NAMESPACE_NO_COMPARE 4u
 #define WARPBELL_NAMESPACE_NO_WRITE_ZEROES 8u
 #define WARPBELL_NAMESPACE_NO_DEALLOCATE 16u

@@ -33,7 +33,7 @@
 //
 // A request that was not answered by the client's deadline (0: 30 s) is answered `timed_out`: an agent, or
 // its controller, may still use the buffer. Its slot comes back with the agent's answer. A request is one
-// command: at most max_blocks() blocks, else too_large. One for blocks or a flush, without flags: else
+// command: at most max_blocks(op) blocks, else too_large. One for blocks or a flush, without flags: else
 // invalid_field.
 //
 // Memory order. A slot has one word, which client lane and agent lane write in turn: no read-modify-write,

@@ -55,7 +55,22 @@ template <class To, class From> WARPBELL_D void copy_bytes(To* to, const From* f
     copy_odd(out, in, bytes);
 }
 
-// Bytes `done` to `done + bytes` of an element. Apart: the element's address is taken.
+// The word that moves a whole element in one access, where it lies at a multiple of its size.
+template <u32 Bytes> struct word_of {
+    static constexpr bool exists = false;
+};
+template <> struct word_of<4> {
+    using type = u32;
+    static constexpr bool exists = true;
+};
+template <> struct word_of<8> {
+    using type = u64;
+    static constexpr bool exists = true;
+};
+template <class T> WARPBELL_D bool is_one_word(const u8* data, u32 bytes) {
+    return bytes == sizeof(T) && (static_cast<u32>(reinterpret_cast<u64>(data)) & (sizeof(T) - 1u)) == 0;
+}
+// Bytes `done` to `done + bytes` of an element that a word moves, as a rule. What needs its address is apart.
 template <class T> WARPBELL_NOINLINE T loaded_part(T value, const u8* data, u32 done, u32 bytes) {
     copy_bytes(reinterpret_cast<u8*>(&value) + done, data, bytes);
     return value;
@@ -63,25 +78,11 @@ template <class T> WARPBELL_NOINLINE T loaded_part(T value, const u8* data, u32 
 template <class T> WARPBELL_NOINLINE void stored_part(u8* data, T value, u32 done, u32 bytes) {
     copy_bytes(data, reinterpret_cast<const u8*>(&value) + done, bytes);
 }
-// The word that moves a whole element in one access, where it lies at a multiple of its size.
-template <u32 Bytes> struct word_of {
-    using type = u32;
-    static constexpr bool exists = Bytes == 4;
-};
-template <> struct word_of<8> {
-    using type = u64;
-    static constexpr bool exists = true;
-};
-template <class T> WARPBELL_D bool is_one_word(const u8* data, u32 bytes) {
-    return word_of<sizeof(T)>::exists && bytes == sizeof(T) &&
-           (static_cast<u32>(reinterpret_cast<u64>(data)) & (sizeof(T) - 1u)) == 0;
-}
+// `value` is aligned as a word.
 template <class T> WARPBELL_D void load_part(T& value, const u8* data, u32 done, u32 bytes) {
     using word = typename word_of<sizeof(T)>::type;
     if (is_one_word<T>(data, bytes)) {
-        word bits;
-        port::copy_word(&bits, reinterpret_cast<const word*>(data));
-        __builtin_memcpy(&value, &bits, sizeof(bits) < sizeof(T) ? sizeof(bits) : sizeof(T));
+        port::copy_word(reinterpret_cast<word*>(&value), reinterpret_cast<const word*>(data));
     } else {
         value = loaded_part(value, data, done, bytes);
     }
@@ -89,9 +90,8 @@ template <class T> WARPBELL_D void load_part(T& value, const u8* data, u32 done,
 template <class T> WARPBELL_D void store_part(u8* data, const T& value, u32 done, u32 bytes) {
     using word = typename word_of<sizeof(T)>::type;
     if (is_one_word<T>(data, bytes)) {
-        word bits = 0;
-        __builtin_memcpy(&bits, &value, sizeof(bits) < sizeof(T) ? sizeof(bits) : sizeof(T));
-        port::copy_word(reinterpret_cast<word*>(data), &bits);
+        alignas(word) const T copy = value;
+        port::copy_word(reinterpret_cast<word*>(data), reinterpret_cast<const word*>(&copy));
     } else {
         stored_part(data, value, done, bytes);
     }

@@ -180,23 +180,17 @@ struct nothing_else {
     WARPBELL_D void operator()() const {}
 };
 
-// Whether a call changes pages, where its caller knows that and is the same in all lanes.
-template <bool Stores> struct all_lanes {
-    WARPBELL_D constexpr operator bool() const { return Stores; }
+// A condition that is known when the kernel is compiled.
+template <bool Value> struct known {
+    WARPBELL_D constexpr operator bool() const { return Value; }
 };
 // Of lanes with `here` that share a page: whether one of them has changed it.
 template <class Group> WARPBELL_D bool any_stores(const Group& group, bool here, u32 same, bool stores) {
     return (group.ballot(here && stores) & same) != 0;
 }
-template <class Group, bool Stores>
-WARPBELL_D bool any_stores(const Group&, bool here, u32, all_lanes<Stores>) {
+template <class Group, bool Stores> WARPBELL_D bool any_stores(const Group&, bool here, u32, known<Stores>) {
     return Stores && here;
 }
-// Memory for a value that is made later, or never.
-template <class T> union made_later {
-    WARPBELL_D made_later() {}
-    T value;
-};
 
 } // namespace detail
 

@@ -10,8 +10,8 @@ inline namespace WARPBELL_NAMESPACE {
 // status is the same in each lane. Lanes without an extent pass nullopt. One bad extent, and nothing is
 // submitted. `list`: 16 bytes for each lane of the group, 16-byte aligned, in which the extents are put; the
 // SSD reads it until the call is answered with anything but buffer_in_use(). Without the command:
-// status::invalid_opcode. Beyond what the SSD takes (DMRL, DMRSL, DMSL): too_large; fewer lanes, or smaller
-// extents, are several commands.
+// status::invalid_opcode. Beyond what the SSD takes (DMRL, DMRSL, DMSL): too_large; call it again with
+// fewer lanes or smaller extents.
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status deallocate(const Group& group, session<Mode, Retry>& s, optional<extent> mine,
                              const dma_span& list, u64 timeout_ns = 0);

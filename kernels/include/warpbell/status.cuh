@@ -42,9 +42,9 @@ struct [[nodiscard]] status {
         return s;
     }
 
-    // As a controller refuses a command that it has not: Invalid Command Opcode, Do Not Retry (NVMe Base 2.0,
+    // As a controller refuses a command that it lacks: Invalid Command Opcode, Do Not Retry (NVMe Base 2.0,
     // 3.3.3.2.1.1).
-    WARPBELL_HD static constexpr status invalid_opcode() { return from_bits(0x4001u); }
+    WARPBELL_HD static constexpr status invalid_opcode() { return from_bits(dnr | 0x01u); }
 
     WARPBELL_HD constexpr bool ok() const { return bits == 0; }
     WARPBELL_HD constexpr bool from_library() const { return (bits & WARPBELL_STATUS_LIBRARY) != 0; }
@@ -52,7 +52,7 @@ struct [[nodiscard]] status {
     // Status code and status code type of the wire status (NVMe Base 2.0, 3.3.3.2.1).
     WARPBELL_HD constexpr u32 sc() const { return bits & 0xffu; }
     WARPBELL_HD constexpr u32 sct() const { return (bits >> 8) & 0x7u; }
-    WARPBELL_HD constexpr bool do_not_retry() const { return !from_library() && ((bits >> 14) & 1u) != 0; }
+    WARPBELL_HD constexpr bool do_not_retry() const { return !from_library() && (bits & dnr) != 0; }
     // The host aborted it, or deleted its queue (Command Abort Requested, Command Aborted due to SQ Deletion;
     // NVMe Base 2.0, 3.3.3.2.1.1). It has completed: its buffer is free.
     WARPBELL_HD constexpr bool is_aborted() const {
@@ -91,6 +91,7 @@ struct [[nodiscard]] status {
     WARPBELL_HD constexpr const char* name() const;
 
   private:
+    static constexpr u32 dnr = 1u << 14; // Do Not Retry
     // Generic statuses that tell of a moment and not of the command (NVMe Base 2.0, 3.3.3.2.1.1; from 80h on
     // those of I/O commands).
     WARPBELL_HD constexpr bool passes() const {

@@ -23,8 +23,8 @@
 // Replicas. A read goes to the one that the mapping names, and where that fails to the next one. So does a
 // Compare; blocks that differ are its answer, and no failure. A write goes to all with its flags, and so does
 // Write Zeroes. A replica that misses a write which others have is dropped before the write is reported done:
-// nothing is read from it any more. The last one is never dropped: what it fails is the volume's failure; nor
-// one that finds fault with the command itself (status::rejects_command), which is the volume's failure, too.
+// nothing is read from it any more. The last one is never dropped: what it fails is the volume's failure. A
+// replica that finds fault with the command itself (status::rejects_command) is not dropped: the call fails.
 // A write that failed may leave replicas unlike, until those blocks are written again. Compare and Write
 // Zeroes are refused with status::invalid_opcode, and sent to none, where one SSD lacks them. Where a replica
 // does not answer a read in time, its controller may still use the buffer: the call answers `timed_out` or

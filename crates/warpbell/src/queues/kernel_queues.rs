@@ -324,7 +324,7 @@ impl KernelQueues {
     }
 
     /// The argument that names a namespace behind these queues, but for what only the namespace knows: `blocks`,
-    /// `nsid`, `block_shift`, `max_blocks` and `flags`.
+    /// `nsid`, `block_shift`, `max_blocks`, `zeroes_blocks`, `crdt` and `flags`.
     pub fn namespace(&self) -> abi::NamespaceRef {
         abi::NamespaceRef {
             queues: self.refs.address(),

@@ -40,13 +40,23 @@ template <class Group>
 WARPBELL_D status array_view<T, Cache>::try_load(const Group& who, optional<u64> index, T& value,
                                                  u64 timeout_ns) {
     const auto group = group_of(who);
-    T found = value;
-    const auto move = [&](const u8* data, u32 done, u32 bytes) {
-        detail::load_part(found, data, done, bytes);
-    };
-    const status said = each_part(group, index, detail::all_lanes<false>(), move, timeout_ns, found);
-    value = found;
-    return said;
+    if constexpr (detail::word_of<sizeof(T)>::exists) {
+        // A variable of its own, whose address is taken nowhere: it stays in a register.
+        alignas(typename detail::word_of<sizeof(T)>::type) T found = T();
+        const auto move = [&](const u8* data, u32 done, u32 bytes) {
+            detail::load_part(found, data, done, bytes);
+        };
+        const status said = each_part(group, index, detail::known<false>(), move, timeout_ns, found);
+        if (index && said.ok()) {
+            value = found;
+        }
+        return said;
+    } else {
+        const auto move = [&](const u8* data, u32 done, u32 bytes) {
+            detail::copy_bytes(reinterpret_cast<u8*>(&value) + done, data, bytes);
+        };
+        return each_part(group, index, detail::known<false>(), move, timeout_ns);
+    }
 }
 
 template <class T, class Cache>
@@ -54,8 +64,14 @@ template <class Group>
 WARPBELL_D status array_view<T, Cache>::store(const Group& who, optional<u64> index, T value,
                                               u64 timeout_ns) {
     const auto group = group_of(who);
-    const auto move = [&](u8* data, u32 done, u32 bytes) { detail::store_part(data, value, done, bytes); };
-    return each_part(group, index, detail::all_lanes<true>(), move, timeout_ns);
+    const auto move = [&](u8* data, u32 done, u32 bytes) {
+        if constexpr (detail::word_of<sizeof(T)>::exists) {
+            detail::store_part(data, value, done, bytes);
+        } else {
+            detail::copy_bytes(data, reinterpret_cast<const u8*>(&value) + done, bytes);
+        }
+    };
+    return each_part(group, index, detail::known<true>(), move, timeout_ns);
 }
 
 template <class T, class Cache>
@@ -68,7 +84,7 @@ WARPBELL_D status array_view<T, Cache>::atomic_add(const Group& who, optional<u6
         return code::misaligned;
     }
     const auto move = [&](u8* data, u32, u32) { port::add_relaxed_gpu(reinterpret_cast<T*>(data), value); };
-    return each_part(group, index, detail::all_lanes<true>(), move, timeout_ns);
+    return each_part(group, index, detail::known<true>(), move, timeout_ns);
 }
 
 template <class T, class Cache> WARPBELL_D T array_view<T, Cache>::operator[](u64 index) {

@@ -33,5 +33,28 @@ template <class Work, class... Held> WARPBELL_D auto aside(Work work, Held&... h
     return result;
 }
 
+// Where an object is to be made. A type of ours: <new> is not there under NVRTC.
+struct place {
+    void* at;
+};
+
+} // namespace port
+} // namespace warpbell
+
+WARPBELL_D void* operator new(decltype(sizeof(0)), warpbell::port::place where) noexcept { return where.at; }
+WARPBELL_D void operator delete(void*, warpbell::port::place) noexcept {}
+
+namespace warpbell {
+namespace port {
+
+// Memory for a value that is made later, or never. It has no destructor.
+template <class T> struct made_later {
+    template <class... From> WARPBELL_D void make(const From&... from) { new (place{memory}) T(from...); }
+    WARPBELL_D T& value() { return *reinterpret_cast<T*>(memory); }
+
+  private:
+    alignas(T) unsigned char memory[sizeof(T)];
+};
+
 } // namespace port
 } // namespace warpbell

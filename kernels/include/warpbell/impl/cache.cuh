@@ -360,22 +360,22 @@ WARPBELL_CACHE_CALL(status, class Group, class Stores, class Use, class Meanwhil
     u32 same = detail::lanes_of_page(group, number, asking);
     u32 first = open ? port::lowest(same) : port::lane();
     found_page mine = look_up<false>(open && port::lane() == first, number);
-    detail::made_later<page_call> rest;
+    port::made_later<page_call> rest;
     for (bool begun = false;; begun = true) {
         open = !use_found(group, open, same, first, stores, mine, use) && open;
         if (group.ballot(open) == 0) {
             return result;
         }
         if (!begun) {
-            rest.value = page_call(mine, result);
+            rest.make(mine, result);
         }
         const auto get = [&] {
-            return get_missing(group, open, same, number, timeout_ns, rest.value, meanwhile);
+            return get_missing(group, open, same, number, timeout_ns, rest.value(), meanwhile);
         };
         open = port::aside(get, same, number, held...);
         first = open ? port::lowest(same) : port::lane();
-        mine = rest.value.mine;
-        result = rest.value.result;
+        mine = rest.value().mine;
+        result = rest.value().result;
     }
 }
 

@@ -71,7 +71,7 @@ WARPBELL_D status run_coalesced(const Group& who, session<Mode, Retry>& s, const
         a.bytes = buffer.bytes;
         a.prp_iova = buffer.prp_iova;
     }
-    const u32 heads = detail::heads_of(group, asking, a, s.max_blocks());
+    const u32 heads = detail::heads_of(group, asking, a, s.max_blocks(what.op));
     const u32 to_me = port::lanes_below() | 1u << me;
     // The last lane of the command that begins here.
     const u32 later = heads & ~to_me;

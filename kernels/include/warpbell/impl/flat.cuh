@@ -19,22 +19,6 @@ namespace warpbell {
 inline namespace WARPBELL_NAMESPACE {
 namespace flat {
 
-// Where an object is to be made. A type of ours: <new> is not there under NVRTC.
-struct place {
-    void* at;
-};
-
-} // namespace flat
-} // namespace WARPBELL_NAMESPACE
-} // namespace warpbell
-
-WARPBELL_D void* operator new(decltype(sizeof(0)), warpbell::flat::place where) noexcept { return where.at; }
-WARPBELL_D void operator delete(void*, warpbell::flat::place) noexcept {}
-
-namespace warpbell {
-inline namespace WARPBELL_NAMESPACE {
-namespace flat {
-
 // Who attached.
 enum class owner : u32 { nobody, thread, warp };
 

@@ -54,7 +54,7 @@ WARPBELL_D status open_array(const Group& group, session<Mode>& s, array_head& h
     if (group.ballot(!good) != 0) {
         return code::invalid_field;
     }
-    new (place{&head + 1}) cache_type(group, *cache, s, pages);
+    new (port::place{&head + 1}) cache_type(group, *cache, s, pages);
     head.count = detail::elements_inside(head.as(s), head.first_byte, head.count, bytes);
     head.marked = array_head::mark;
     return status();
@@ -80,7 +80,7 @@ WARPBELL_FLAT_PART status load(const Group& group, session<Mode>& s, array_head&
                                void* value, u64 timeout_ns) {
     alignas(8) u8 element[most_bytes] = {};
     const auto move = [&](const u8* data, u32 done, u32 bytes) { copy_element(element + done, data, bytes); };
-    const status said = each_part(group, s, head, index, detail::all_lanes<false>(), move, timeout_ns);
+    const status said = each_part(group, s, head, index, detail::known<false>(), move, timeout_ns);
     if (index && said.ok()) {
         copy_element(static_cast<u8*>(value), element, head.element_bytes);
     }
@@ -95,7 +95,7 @@ WARPBELL_FLAT_PART status store(const Group& group, session<Mode>& s, array_head
         copy_element(element, static_cast<const u8*>(value), head.element_bytes);
     }
     const auto move = [&](u8* data, u32 done, u32 bytes) { copy_element(data, element + done, bytes); };
-    return each_part(group, s, head, index, detail::all_lanes<true>(), move, timeout_ns);
+    return each_part(group, s, head, index, detail::known<true>(), move, timeout_ns);
 }
 
 // Why nothing can be added to elements of the array, or success.
@@ -120,7 +120,7 @@ WARPBELL_FLAT_PART status add(const Group& group, session<Mode>& s, array_head& 
         }
     };
     const optional<u64> mine = refusal.ok() ? index : optional<u64>();
-    const status said = each_part(group, s, head, mine, detail::all_lanes<true>(), move, timeout_ns);
+    const status said = each_part(group, s, head, mine, detail::known<true>(), move, timeout_ns);
     return refusal.ok() ? said : refusal;
 }
 

@@ -225,8 +225,7 @@ WARPBELL_D status run_one(const Group& group, session<Mode, Retry>& s, const sqe
     return agree(group, run_pieces(group, s, mine, make, timeout_ns).result);
 }
 
-// What a command for the group is answered: a flush, which `flush` sends, is not of blocks, which `of_blocks`
-// moves.
+// The answer of a command of the group: a flush is sent by `flush`, all others by `of_blocks`.
 template <class Span, class Flush, class Blocks>
 WARPBELL_D status run_either(const basic_command<Span>& what, const Flush& flush, const Blocks& of_blocks) {
     if (!what.where) {
