@@ -51,7 +51,7 @@ WARPBELL_D bool is_good(const warpbell_namespace_ref* ns, u32 warp) {
 
 template <sharing Mode, class Group>
 WARPBELL_D status make(const Group& group, session_head& head, const warpbell_namespace_ref& ns, u32 warp) {
-    new (place{&head + 1}) session<Mode>(group, ns, warp);
+    new (port::place{&head + 1}) session<Mode>(group, ns, warp);
     return head.as<Mode>().queue().refusal();
 }
 
