@@ -189,10 +189,10 @@ fn a_reset_forgets_what_waits() {
 
 /// A controller with threads that gathers four interrupts, or those of 25.5 ms.
 fn gathering() -> (Client, Pair, OwnedFd) {
-    let device = SoftDevice::threaded(memory(1 << 20, 512).pollers(2)).unwrap();
+    let device = SoftDevice::threaded(memory(1 << 20, 512).pollers(2)).expect("two pollers start");
     let mut client = Client::start(device);
     let pair = pair(&mut client, 1, 1);
-    let event = client.device.interrupts().subscribe(1).unwrap();
+    let event = client.device.interrupts().subscribe(1).expect("vector 1 is there");
     gather(&mut client, 4, 255);
     (client, pair, event)
 }

@@ -60,13 +60,6 @@ WARPBELL_D status open_array(const Group& group, session<Mode>& s, array_head& h
     return status();
 }
 
-// A word at a time, where there is one.
-WARPBELL_D void copy_element(u8* to, const u8* from, u32 bytes) {
-    for (u32 at = 0; at < bytes; at += 8u) {
-        detail::copy_bytes(to + at, from + at, bytes - at < 8u ? bytes - at : 8u);
-    }
-}
-
 // Each part of the lane's element: move(data, done, bytes).
 template <class Group, sharing Mode, class Stores, class Move>
 WARPBELL_D status each_part(const Group& group, session<Mode>& s, array_head& head, optional<u64> index,
@@ -79,10 +72,12 @@ template <class Group, sharing Mode>
 WARPBELL_FLAT_PART status load(const Group& group, session<Mode>& s, array_head& head, optional<u64> index,
                                void* value, u64 timeout_ns) {
     alignas(8) u8 element[most_bytes] = {};
-    const auto move = [&](const u8* data, u32 done, u32 bytes) { copy_element(element + done, data, bytes); };
+    const auto move = [&](const u8* data, u32 done, u32 bytes) {
+        detail::copy_bytes(element + done, data, bytes);
+    };
     const status said = each_part(group, s, head, index, detail::known<false>(), move, timeout_ns);
     if (index && said.ok()) {
-        copy_element(static_cast<u8*>(value), element, head.element_bytes);
+        detail::copy_bytes(static_cast<u8*>(value), element, head.element_bytes);
     }
     return said;
 }
@@ -92,9 +87,9 @@ WARPBELL_FLAT_PART status store(const Group& group, session<Mode>& s, array_head
                                 const void* value, u64 timeout_ns) {
     alignas(8) u8 element[most_bytes] = {};
     if (index) {
-        copy_element(element, static_cast<const u8*>(value), head.element_bytes);
+        detail::copy_bytes(element, static_cast<const u8*>(value), head.element_bytes);
     }
-    const auto move = [&](u8* data, u32 done, u32 bytes) { copy_element(data, element + done, bytes); };
+    const auto move = [&](u8* data, u32 done, u32 bytes) { detail::copy_bytes(data, element + done, bytes); };
     return each_part(group, s, head, index, detail::known<true>(), move, timeout_ns);
 }
 
