@@ -64,8 +64,8 @@ def check_declarations():
     wrong = differences(flat_header.functions(), ours)
     numbers = {
         "SESSION_BYTES": wb.SESSION_WORDS * 8, "ARRAY_BYTES": wb.ARRAY_WORDS * 8, "PENDING": wb.PENDING,
-        "NO_TOKEN": wb.NO_TOKEN, "FUA": wb.FUA, "OPERATION_FLUSH": wb.FLUSH, "OPERATION_WRITE": wb.WRITE,
-        "OPERATION_READ": wb.READ, "OPERATION_COMPARE": wb.COMPARE, "OPERATION_WRITE_ZEROES": wb.WRITE_ZEROES,
+        "NO_TOKEN": wb.NO_TOKEN, "FUA": wb.FUA, "OPCODE_FLUSH": wb.FLUSH, "OPCODE_WRITE": wb.WRITE,
+        "OPCODE_READ": wb.READ, "OPCODE_COMPARE": wb.COMPARE, "OPCODE_WRITE_ZEROES": wb.WRITE_ZEROES,
     }
     wrong += [f"WARPBELL_{name} is {flat_header.number(name)} in the header, {number} in Python"
               for name, number in numbers.items() if flat_header.number(name) != number]
