@@ -21,7 +21,8 @@ use crate::units;
 
 const KEYS: &str = "size, file, block, writable, capacity, max_namespaces, queues, grant, entries, mdts, sgl, \
                     lacks, wzsl, dmrl, dmrsl, dmsl, stride, dbbuf, wrr, wide_cids, cmb, pollers, pin, faults, \
-                    profile, slots, time, cache, client, rings, power, crdt, rtd3e, health, order, seed, poison, serial, model, firmware";
+                    profile, slots, time, cache, client, rings, power, crdt, rtd3e, health, order, seed, poison, \
+                    serial, model, firmware";
 
 /// How names of files with profiles end: other profiles have names of their own.
 const PROFILE_FILE: &str = ".toml";
