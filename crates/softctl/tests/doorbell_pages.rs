@@ -34,6 +34,16 @@ fn config() -> SoftConfig {
     memory(1 << 20, 512).doorbell_buffer(DoorbellBufferMode::On)
 }
 
+/// A stepped controller, its pages, and a queue pair of so many entries whose client writes shadows.
+fn with_shadows(config: SoftConfig, entries: u32) -> (Client, Pages, Pair) {
+    let mut client = Client::stepped(config);
+    let pages = Pages::new(&client);
+    client.admin_ok(pages.config());
+    let mut pair = client.pair(1, entries);
+    pages.adopt(&client, &mut pair);
+    (client, pages, pair)
+}
+
 fn push_reads(client: &Client, pair: &mut Pair, cids: std::ops::Range<u16>) {
     for cid in cids {
         let at = client.buffer.iova().0 + 4096 * u64::from(cid);
@@ -67,11 +77,7 @@ fn queues_that_were_used_keep_their_doorbells() {
 
 #[test]
 fn a_shadow_that_was_written_before_a_shutdown_is_no_violation() {
-    let mut client = Client::stepped(config());
-    let pages = Pages::new(&client);
-    client.admin_ok(pages.config());
-    let mut pair = client.pair(1, 8);
-    pages.adopt(&client, &mut pair);
+    let (client, _pages, mut pair) = with_shadows(config(), 8);
     push_reads(&client, &mut pair, 1..3);
     pair.ring();
     shut_down(&client.device, Shn::NORMAL);
@@ -102,11 +108,7 @@ fn pages_that_were_unmapped_are_neither_read_nor_written() {
 
 #[test]
 fn pages_that_cannot_be_had_leave_the_old_ones_in_use() {
-    let mut client = Client::stepped(config());
-    let pages = Pages::new(&client);
-    client.admin_ok(pages.config());
-    let mut pair = client.pair(1, 8);
-    pages.adopt(&client, &mut pair);
+    let (mut client, pages, mut pair) = with_shadows(config(), 8);
     let taken = command::dbbuf_config(pair.sq_memory.iova().0, pages.events.iova().0);
     assert!(!client.admin(taken).status().is_ok());
     assert_eq!(client.broken(), [Rule::QueueOverlap]);
@@ -164,11 +166,7 @@ fn no_more_queues_than_the_pages_have_entries_for() {
 #[test]
 fn stepped_a_completion_that_waits_for_room_is_repeated_when_the_shadow_head_moves() {
     let faults = FaultPlan::from_toml("[[fault]]\nkind = 'duplicate'\ncount = 1\n").unwrap();
-    let mut client = Client::stepped(config().faults(faults));
-    let pages = Pages::new(&client);
-    client.admin_ok(pages.config());
-    let mut pair = client.pair(1, 2);
-    pages.adopt(&client, &mut pair);
+    let (client, _pages, mut pair) = with_shadows(config().faults(faults), 2);
     push_reads(&client, &mut pair, 1..2);
     pair.ring();
     client.settle();
