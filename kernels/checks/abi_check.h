@@ -87,7 +87,7 @@ typedef struct warpbell_port_check_args {
 /* Words of `check_port`: WARPBELL_PORT_LOCKS locks, a line each, with two words beside it that it guards,
  * each of which counts its holders; sums of all lanes, of 64 and of 32 bits; a word of each block for each
  * round, with a bit for each thread. */
-#define WARPBELL_PORT_LOCKS 5u
+#define WARPBELL_PORT_LOCKS 6u
 #define WARPBELL_PORT_LINE 16u
 #define WARPBELL_PORT_SUM (WARPBELL_PORT_LOCKS * WARPBELL_PORT_LINE)
 #define WARPBELL_PORT_SHORT_SUM (WARPBELL_PORT_SUM + 1u)

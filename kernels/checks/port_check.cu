@@ -50,6 +50,23 @@ class port_checker {
             count(by_both);
             (void)port::fetch_add_acq_rel_gpu(by_both, ~0ull);
         }
+        u64* by_sum = lock(5);
+        if (await(by_sum, [&] { return first_of(by_sum); })) {
+            count(by_sum);
+            port::add_release_gpu(by_sum, ~0ull);
+        }
+    }
+
+    // Whether nobody has added to the lock before; who comes later takes his one back.
+    WARPBELL_D bool first_of(u64* lock) const {
+        if (port::load_relaxed_gpu(lock) != 0) {
+            return false;
+        }
+        const bool first = port::fetch_add_acquire_gpu(lock, 1) == 0;
+        if (!first) {
+            port::add_relaxed_gpu(lock, ~0ull);
+        }
+        return first;
     }
 
     // One warp after the other, by its number.

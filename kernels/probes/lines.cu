@@ -19,9 +19,10 @@ template <class Policy> WARPBELL_D void attach(const lines_args& args) {
 template <class Policy, bool Stored> WARPBELL_D void found(const lines_args& args) {
     const cache_lines lines(args.cache);
     u32 line = cache_lines::none;
-    const cache_lines::found how = lines.find_and_pin(args.page, line);
+    bool used = false;
+    const cache_lines::found how = lines.find_and_pin(args.page, line, used);
     if (how == cache_lines::found::ready) {
-        lines.unpin<Policy>(line, Stored);
+        lines.unpin<Policy>(line, Stored, used);
     }
     store_result(args.out, static_cast<u32>(how) + line);
 }
@@ -33,7 +34,8 @@ template <class Policy> WARPBELL_D void claim(const lines_args& args) {
     const cache_lines lines(args.cache);
     u32 line = cache_lines::none;
     u64 state = 0;
-    if (lines.begin_miss(args.page, line) == cache_lines::found::ours) {
+    bool used = false;
+    if (lines.begin_miss(args.page, line, used) == cache_lines::found::ours) {
         line = lines.claim<Policy>(state, true);
     }
     store_result(args.out, state + line);

@@ -48,6 +48,7 @@ const MUTATIONS: &[(&str, Change)] = &[
     ("mmio-halves", Halves),
     ("mmio-gone", Drop("st.mmio.relaxed.sys")),
     ("atom-acquire-relaxed", Put("atom.acquire.gpu", "atom.relaxed.gpu")),
+    ("reduction-release-relaxed", Put("red.release.gpu", "red.relaxed.gpu")),
     ("or-not-atomic", Put("red.relaxed.gpu.global.or.b64", "st.relaxed.gpu.global.u64")),
     ("add-not-atomic", Put("red.relaxed.gpu.global.add.u32", "st.relaxed.gpu.global.u32")),
     ("warp-barrier-gone", Drop("bar.warp.sync")),

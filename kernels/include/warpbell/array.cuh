@@ -100,10 +100,13 @@ template <class T> WARPBELL_D void store_part(u8* data, const T& value, u32 done
 // Elements of `size` bytes from byte `first` of a cache's pages on: of `count` those that end where the pages
 // do, or before. No store may find that out with its first part done.
 template <class Cache> WARPBELL_D u64 elements_inside(const Cache& cache, u64 first, u64 count, u32 size) {
-    const u64 bytes = cache.pages() << port::highest(cache.page_bytes());
+    const u64 bytes = cache.usable_pages() << port::highest(cache.page_bytes());
     const u64 fit = first < bytes ? (bytes - first) / size : 0;
     return count < fit || mutate::array_end_unchecked ? count : fit;
 }
+
+// Elements of so many bytes fit into each page, as no block is smaller.
+constexpr u32 most_whole = 512;
 
 // Calls move(data, done, bytes) for each part of the lane's element, one of `count`. `held`: as of
 // use_each_holding.

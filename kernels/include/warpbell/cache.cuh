@@ -259,6 +259,8 @@ class page_cache {
           usable_pages_(usable_ ? ref.pages : 0) {}
 
     WARPBELL_D u64 pages() const { return lines_.ref().pages; }
+    // None where the cache does not fit its source.
+    WARPBELL_D u64 usable_pages() const { return usable_pages_; }
     WARPBELL_D u32 page_bytes() const { return 1u << lines_.ref().page_shift; }
     WARPBELL_D u32 lines() const { return lines_.count(); }
 
@@ -290,25 +292,38 @@ class page_cache {
     template <class Group, class Meanwhile = detail::nothing_else>
     WARPBELL_D status hold(const Group& group, u64 page, u32& line, u64 timeout_ns,
                            Meanwhile meanwhile = Meanwhile());
-    // use_each; `held` are values of the caller, which are in no registers while a page is missing.
+    // use_each of pages that `check` lets pass; `held` are values of the caller, which are in no registers
+    // while a page is missing.
     template <class Group, class Stores, class Use, class Meanwhile, class... Held>
     WARPBELL_D status use_each_holding(const Group& group, optional<u64> page, Stores stores, Use& use,
                                        u64 timeout_ns, Meanwhile& meanwhile, Held&... held);
     // Gives a pin back, in the lane that has it.
     WARPBELL_D void drop(bool has, u32 line, bool stored) const {
         if (has) {
-            lines_.unpin<Policy>(line, stored && may_store);
+            lines_.unpin<Policy>(line, stored && may_store, Policy::marks_use && lines_.is_used(line));
         }
     }
+    // Why a page may not be asked for.
+    WARPBELL_D status outside() const { return usable_ ? code::out_of_range : code::invalid_field; }
+    WARPBELL_D status check(u64 page, bool stores) const;
 
   private:
     template <class, u32, u32> friend class experimental::prefetcher;
 
     // What a lane has found out of its page.
     struct found_page {
-        enum class at : u32 { away, pinned, ours, loading, failed, busy, crowded } now = at::away;
+        enum class at : u32 {
+            away = static_cast<u32>(cache_lines::found::nothing),
+            pinned = static_cast<u32>(cache_lines::found::ready),
+            loading = static_cast<u32>(cache_lines::found::loading),
+            busy = static_cast<u32>(cache_lines::found::busy),
+            ours = static_cast<u32>(cache_lines::found::ours),
+            failed,
+            crowded,
+        } now = at::away;
         u32 line = cache_lines::none;
-        u64 state = 0; // of the line before it was claimed
+        bool used = false; // as the pin found the line
+        u64 state = 0;     // of the line before it was claimed
         status answer;
     };
     // The rest of a call, in the lane's memory, once a page was missing.
@@ -329,10 +344,8 @@ class page_cache {
         const u32 blocks = page_bytes() / source_.block_bytes();
         return extent{lba(lines_.ref().first_block + page * blocks), blocks};
     }
-    WARPBELL_D status check(u64 page, bool stores) const;
     template <class Group>
     WARPBELL_NOINLINE status transfer(const Group& group, opcode op, bool mine, u64 page, u32 line);
-    WARPBELL_D static void note_found(found_page& mine, cache_lines::found how);
     WARPBELL_D static status answer_of(const found_page& got);
     template <bool Apart> WARPBELL_D found_page look_up(bool leads, u64 page);
     WARPBELL_D void claim(found_page& mine, u64 page);

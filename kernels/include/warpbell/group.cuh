@@ -18,6 +18,7 @@ struct this_thread_t {
     WARPBELL_D static constexpr bool is_leader() { return true; }
     WARPBELL_D static u32 ballot(bool predicate) { return predicate ? mask() : 0; }
     WARPBELL_D static u32 match(u32) { return mask(); }
+    WARPBELL_D static u32 match(u64) { return mask(); }
     WARPBELL_D static u64 broadcast(u64 value) { return value; }
     WARPBELL_D static u32 broadcast(u32 value) { return value; }
     WARPBELL_D static u64 from(u32, u64 value) { return value; }
@@ -35,6 +36,7 @@ struct this_warp_t {
     WARPBELL_D static u32 ballot(bool predicate) { return port::ballot(mask(), predicate); }
     // The lanes whose value is this one's.
     WARPBELL_D static u32 match(u32 value) { return port::match(mask(), value); }
+    WARPBELL_D static u32 match(u64 value) { return port::match(mask(), value); }
     // The leader's value, in every lane. Orders nothing.
     WARPBELL_D static u64 broadcast(u64 value) { return port::shuffle(mask(), value, leader()); }
     WARPBELL_D static u32 broadcast(u32 value) { return port::shuffle(mask(), value, leader()); }
@@ -55,6 +57,7 @@ class lanes {
     WARPBELL_D bool is_leader() const { return port::lane() == leader(); }
     WARPBELL_D u32 ballot(bool predicate) const { return port::ballot(mask_, predicate); }
     WARPBELL_D u32 match(u32 value) const { return port::match(mask_, value); }
+    WARPBELL_D u32 match(u64 value) const { return port::match(mask_, value); }
     WARPBELL_D u64 broadcast(u64 value) const { return port::shuffle(mask_, value, leader()); }
     WARPBELL_D u32 broadcast(u32 value) const { return port::shuffle(mask_, value, leader()); }
     WARPBELL_D u64 from(u32 lane, u64 value) const { return port::shuffle(mask_, value, lane); }

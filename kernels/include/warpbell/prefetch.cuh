@@ -82,6 +82,8 @@ template <class Cache, u32 Cap = 16, u32 Streams = 4> class prefetcher {
     template <class T> WARPBELL_D T* memory(u32 line) const { return cache_.template memory<T>(line); }
     template <class Group> WARPBELL_D status hold(const Group& group, u64 page, u32& line, u64 timeout_ns);
     WARPBELL_D void drop(bool has, u32 line, bool stored) const { cache_.drop(has, line, stored); }
+    WARPBELL_D u64 usable_pages() const { return cache_.usable_pages(); }
+    WARPBELL_D status outside() const { return cache_.outside(); }
 
   private:
     // Of the pages that began no sequence, as many are remembered.

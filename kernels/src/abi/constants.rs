@@ -260,15 +260,15 @@ constants! {
     /// Blocks of the namespace, and of the buffer, that each warp of a kernel `check_*` has for itself.
     CHECK_WARP_BLOCKS: u32 = 256;
     /// Locks of kernel `check_port`: those by acquires of atomics, and by waiting for a turn.
-    PORT_LOCKS: u32 = 5;
+    PORT_LOCKS: u32 = 6;
     /// Words from one lock to the next. Two words beside each count its holders.
     PORT_LINE: u32 = 16;
     /// The word that all lanes add to.
-    PORT_SUM: u32 = 80;
+    PORT_SUM: u32 = 96;
     /// The word whose low half they add to.
-    PORT_SHORT_SUM: u32 = 81;
+    PORT_SHORT_SUM: u32 = 97;
     /// The first word of bits: one of each block for each round.
-    PORT_BITS: u32 = 96;
+    PORT_BITS: u32 = 112;
     /// SSDs of a volume at most.
     VOLUME_MEMBERS_MAX: u32 = 32;
     /// `VolumeRef::layout`: chunk after chunk goes to member after member.

@@ -64,6 +64,7 @@ int main(int count, char** words) {
         {"no_room_ahead", no_room_ahead},
         {"useless", useless},
         {"hit_costs_ahead", hit_costs_ahead},
+        {"refused_ahead", refused_ahead},
     };
     for (const auto& rule : all) {
         for (u64 seed = 1; seed <= seeds && (!only || !std::strcmp(only, rule.name)); ++seed) {

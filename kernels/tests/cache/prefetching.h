@@ -275,6 +275,22 @@ inline void useless(u64 seed) {
     }
 }
 
+// No page behind the last is read, nor read ahead for.
+inline void refused_ahead(u64 seed) {
+    fixture b(8, 4);
+    status behind, last;
+    const auto outcome = b.run<read_write>(1, seed, [&](read_write& cache) {
+        reads_ahead<> ahead(this_warp(), cache);
+        note(behind, ahead.use_each(this_warp(), optional<u64>(8), false, [](u8*) {}));
+        note(last, ahead.use_each(this_warp(), optional<u64>(7), false, [](u8*) {}));
+        ahead.detach(this_warp());
+    });
+    if (expect_done(outcome)) {
+        CHECK(behind.is(code::out_of_range) && last.ok());
+        CHECK(b.pins() == 0);
+    }
+}
+
 // Read-modify-writes of a run whose warp uses one page, and a few others, so many times by a prefetcher.
 inline u64 cost_of_hits_ahead(u64 rounds) {
     fixture b(8, 8);

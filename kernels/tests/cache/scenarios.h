@@ -287,8 +287,12 @@ inline void ends(u64 seed) {
         read_write unfit(this_warp(), other, b.disk, span());
         const optional<u64> page = one ? optional<u64>(0) : nullopt;
         const status said = unfit.use_each(this_warp(), page, false, [](u8*) {});
-        const u32 wrong = this_warp().ballot(one ? !said.is(code::invalid_field) : !said.ok());
-        note(unlike, wrong);
+        u64 value = 0;
+        array_view<u64, read_write> of_unfit(unfit, 0, 4 * page_words);
+        const status element = of_unfit.try_load(this_warp(), page, value);
+        for (const status each : {said, element}) {
+            note(unlike, unlike | this_warp().ballot(one ? !each.is(code::invalid_field) : !each.ok()));
+        }
     });
     if (expect_done(outcome)) {
         const auto dirty = [](const warpbell_cache_line& line) { return line_bits::is_dirty(line.state); };

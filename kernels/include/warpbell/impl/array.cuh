@@ -14,11 +14,15 @@ WARPBELL_D status detail::each_part(const Group& group, Cache& cache, u64 first,
                                 "what was in one before is not read");
     status result;
     if (index && *index >= count && !mutate::array_index_unchecked) {
-        result = code::out_of_range;
+        result = cache.outside();
+    } else if (stores && !Cache::may_store) {
+        result = code::read_only;
     }
     const u32 shift = port::highest(cache.page_bytes());
     u64 at = first + (index ? *index : 0) * size;
     u32 done = index && result.ok() ? 0 : size;
+    // No element of a power of two of bytes does, where the array begins at a multiple of it.
+    const bool cross = size > most_whole || ((static_cast<u32>(first) | size) & (size - 1u)) != 0;
     do {
         u32 offset = static_cast<u32>(at) & (cache.page_bytes() - 1u);
         const u32 left = size - done, here = cache.page_bytes() - offset;
@@ -31,7 +35,7 @@ WARPBELL_D status detail::each_part(const Group& group, Cache& cache, u64 first,
         result = result.ok() ? said : result;
         done = said.ok() && !mutate::array_straddle_lost ? done + bytes : size;
         at += bytes;
-    } while (group.ballot(done < size) != 0);
+    } while (cross && group.ballot(done < size) != 0);
     return result;
 }
 

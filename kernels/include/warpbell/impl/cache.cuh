@@ -22,11 +22,6 @@ inline namespace WARPBELL_NAMESPACE {
 
 namespace detail {
 
-// The lanes of `asking` that want the same page as this one.
-template <class Group> WARPBELL_D u32 lanes_of_page(const Group& group, u64 page, u32 asking) {
-    return group.match(static_cast<u32>(page)) & group.match(static_cast<u32>(page >> 32)) & asking;
-}
-
 // Has the lanes of `which` do something one after the other: what takes a lock of a bucket never meets a lane
 // of its own warp there.
 template <class Group, class Do> WARPBELL_D void one_by_one(const Group& group, u32 which, Do work) {
@@ -51,7 +46,7 @@ WARPBELL_CACHE_CALL(bool, class Group)::fits(const Group& group, const warpbell_
 
 WARPBELL_CACHE_MEMBER(status)::check(u64 page, bool stores) const {
     if (page >= usable_pages_ && !(usable_ && mutate::cache_page_unchecked)) {
-        return usable_ ? code::out_of_range : code::invalid_field;
+        return outside();
     }
     return stores && !may_store ? status(code::read_only) : status();
 }
@@ -68,17 +63,8 @@ WARPBELL_CACHE_REST(status, class Group)::transfer(const Group& group, opcode op
     return backing::move(group, source_, op, where, data);
 }
 
-WARPBELL_CACHE_MEMBER(void)::note_found(found_page& mine, cache_lines::found how) {
-    using found = cache_lines::found;
-    mine.now = how == found::ready     ? found_page::at::pinned
-               : how == found::loading ? found_page::at::loading
-               : how == found::nothing ? found_page::at::away
-               : how == found::ours    ? found_page::at::ours
-                                       : found_page::at::busy;
-}
-
 WARPBELL_CACHE_MEMBER(void)::claim(found_page& mine, u64 page) {
-    note_found(mine, lines_.begin_miss(page, mine.line));
+    mine.now = static_cast<typename found_page::at>(lines_.begin_miss(page, mine.line, mine.used));
     if (mine.now != found_page::at::ours) {
         return;
     }
@@ -193,8 +179,9 @@ template <bool Apart>
 WARPBELL_D auto page_cache<Source, Access, Policy>::look_up(bool leads, u64 page) -> found_page {
     found_page mine;
     if (leads) {
-        note_found(mine,
-                   Apart ? lines_.find_and_pin_apart(page, mine.line) : lines_.find_and_pin(page, mine.line));
+        mine.now =
+            static_cast<typename found_page::at>(Apart ? lines_.find_and_pin_apart(page, mine.line, mine.used)
+                                                       : lines_.find_and_pin(page, mine.line, mine.used));
         hits_ += mine.now == found_page::at::pinned ? 1u : 0u;
     }
     return mine;
@@ -239,7 +226,9 @@ WARPBELL_CACHE_CALL(bool, class Group, class Stores, class Use)::use_found(const
     // Before the pin goes, all lanes of the page are done with it.
     group.sync();
     const bool stored = may_store && detail::any_stores(group, here, same, stores);
-    drop(here && port::lane() == first, line, stored);
+    if (here && port::lane() == first) {
+        lines_.template unpin<Policy>(line, stored, mine.used);
+    }
     return here;
 }
 
@@ -281,7 +270,7 @@ WARPBELL_CACHE_MEMBER(status)::answer_of(const found_page& got) {
 // Of lanes whose page has failed, or that have no time left: what they are answered. The others have still to
 // go on.
 WARPBELL_CACHE_CALL(bool, class Group)::end_failed(const Group& group, bool open, u32 same, page_call& call) {
-    const u32 first = open ? port::lowest(same) : port::lane();
+    const u32 first = port::lowest(same);
     found_page got;
     got.now = static_cast<typename found_page::at>(group.from(first, static_cast<u32>(call.mine.now)));
     got.answer = status::from_bits(group.from(first, static_cast<u32>(call.mine.answer.bits)));
@@ -342,23 +331,22 @@ WARPBELL_CACHE_CALL(status, class Group, class Meanwhile)::hold(const Group& gro
 WARPBELL_CACHE_CALL(status, class Group, class Use,
                     class Meanwhile)::use_each(const Group& who, optional<u64> page, bool stores, Use use,
                                                u64 timeout_ns, Meanwhile meanwhile) {
-    return use_each_holding(group_of(who), page, stores, use, timeout_ns, meanwhile);
+    const status refusal = page ? check(*page, stores) : status();
+    const optional<u64> inside = refusal.ok() ? page : optional<u64>();
+    const status said = use_each_holding(group_of(who), inside, stores, use, timeout_ns, meanwhile);
+    return refusal.ok() ? said : refusal;
 }
 
 WARPBELL_CACHE_CALL(status, class Group, class Stores, class Use, class Meanwhile,
                     class... Held)::use_each_holding(const Group& group, optional<u64> page, Stores stores,
                                                      Use& use, u64 timeout_ns, Meanwhile& meanwhile,
                                                      Held&... held) {
-    status result = page ? check(*page, stores) : status();
-    bool open = page && result.ok();
-    u64 number = open ? *page : 0;
-    const u32 asking = group.ballot(open);
-    if (asking == 0) {
-        return result;
-    }
+    status result;
+    bool open = static_cast<bool>(page);
+    u64 number = open ? *page : ~0ull; // which is no page's
     // Lanes of one page get it together, or none of them does.
-    u32 same = detail::lanes_of_page(group, number, asking);
-    u32 first = open ? port::lowest(same) : port::lane();
+    u32 same = group.match(number);
+    u32 first = port::lowest(same);
     found_page mine = look_up<false>(open && port::lane() == first, number);
     port::made_later<page_call> rest;
     for (bool begun = false;; begun = true) {
@@ -373,7 +361,7 @@ WARPBELL_CACHE_CALL(status, class Group, class Stores, class Use, class Meanwhil
             return get_missing(group, open, same, number, timeout_ns, rest.value(), meanwhile);
         };
         open = port::aside(get, same, number, held...);
-        first = open ? port::lowest(same) : port::lane();
+        first = port::lowest(same);
         mine = rest.value().mine;
         result = rest.value().result;
     }

@@ -75,6 +75,7 @@ class cache_lines {
     WARPBELL_D const warpbell_cache_ref& ref() const { return ref_; }
     WARPBELL_D u32 count() const { return ref_.line_count; }
     WARPBELL_D u64 state(u32 line) const { return port::load_relaxed_gpu(&at(line)->state); }
+    WARPBELL_D bool is_used(u32 line) const { return line_bits::is_used(state(line)); }
     WARPBELL_D u64 page(u32 line) const { return port::load_relaxed_gpu(&at(line)->page); }
     WARPBELL_D u32 stamp(u32 line) const { return port::load_relaxed_gpu(&at(line)->stamp); }
     // Of a line that was seen to have failed, by one who has a pin on it. Acquire: the status lies there
@@ -117,20 +118,23 @@ class cache_lines {
         busy,    // somebody else does something about it
         ours,
     };
-    // Pins the line that has the page, if one is found.
-    WARPBELL_D found find_and_pin(u64 page, u32& line) const;
+    // Pins the line that has the page, if one is found. `used`: it was marked so by then; as long as the line
+    // is pinned, no policy takes that mark off.
+    WARPBELL_D found find_and_pin(u64 page, u32& line, bool& used) const;
     // The same, apart from the code of a hit.
-    WARPBELL_NOINLINE found find_and_pin_apart(u64 page, u32& line) const { return find_and_pin(page, line); }
-    template <class Policy> WARPBELL_NOINLINE void unpin_apart(u32 line, bool stored) const {
-        unpin<Policy>(line, stored);
+    WARPBELL_NOINLINE found find_and_pin_apart(u64 page, u32& line, bool& used) const {
+        return find_and_pin(page, line, used);
     }
-    // Gives a pin back. `stored`: the page was changed.
-    template <class Policy> WARPBELL_D void unpin(u32 line, bool stored) const;
+    template <class Policy> WARPBELL_NOINLINE void unpin_apart(u32 line, bool stored) const {
+        unpin<Policy>(line, stored, false);
+    }
+    // Gives a pin back. `stored`: the page was changed. `used`: it was marked so when it was pinned.
+    template <class Policy> WARPBELL_D void unpin(u32 line, bool stored, bool used) const;
 
     // ---- a page that is not there
 
     // ours: nobody else adds a page to its bucket before `give` or `give_up_miss`.
-    WARPBELL_D found begin_miss(u64 page, u32& line) const;
+    WARPBELL_D found begin_miss(u64 page, u32& line, bool& used) const;
     WARPBELL_D void give_up_miss(u64 page) const;
     // A line for it, leaving; `state`: what it was. `none`: there is none among those that it has looked at,
     // all of a cache of up to 127 lines. `writes`: the caller can write
@@ -194,15 +198,15 @@ class cache_lines {
         (void)port::fetch_add_acq_rel_gpu(word, more);
     }
     WARPBELL_NOINLINE void unlink(u32 line) const;
+    // And gives a pin back.
+    WARPBELL_NOINLINE void mark_used(u32 line) const { change(line, line_bits::used, 0, line_bits::pin); }
 
     // Adds to the bucket's word, too.
     WARPBELL_D static void unlock(u64* bucket, u64 more) { add_apart(bucket, more - locked); }
     template <class Policy, class Open> WARPBELL_D u32 claim_open(u64& state, Open open) const;
     WARPBELL_D u32 find(u64 head, u64 page) const;
-    WARPBELL_D found pin(u32 line, u64 page) const;
-    WARPBELL_D void add(u32 line, u64 more) const {
-        (void)port::fetch_add_acq_rel_gpu(&at(line)->state, more);
-    }
+    WARPBELL_D found pin(u32 line, u64 page, bool& used) const;
+    WARPBELL_D void add(u32 line, u64 more) const { port::add_release_gpu(&at(line)->state, more); }
     WARPBELL_D void change(u32 line, u64 set, u64 clear, u64 less) const;
 
     warpbell_cache_ref ref_;
@@ -249,8 +253,9 @@ WARPBELL_NOINLINE void cache_lines::unlink(u32 line) const {
 
 // ---- pins
 
-WARPBELL_D cache_lines::found cache_lines::pin(u32 line, u64 page) const {
-    const u64 before = port::fetch_add_acq_rel_gpu(&at(line)->state, line_bits::pin);
+WARPBELL_D cache_lines::found cache_lines::pin(u32 line, u64 page, bool& used) const {
+    const u64 before = port::fetch_add_acquire_gpu(&at(line)->state, line_bits::pin);
+    used = line_bits::is_used(before);
     const line_phase phase = line_bits::phase_of(before);
     const bool here = phase == line_phase::loading || phase == line_phase::ready;
     if (here && (this->page(line) == page || mutate::cache_any_page)) {
@@ -260,9 +265,9 @@ WARPBELL_D cache_lines::found cache_lines::pin(u32 line, u64 page) const {
     return found::busy;
 }
 
-WARPBELL_D cache_lines::found cache_lines::find_and_pin(u64 page, u32& line) const {
+WARPBELL_D cache_lines::found cache_lines::find_and_pin(u64 page, u32& line, bool& used) const {
     line = find(port::load_relaxed_gpu(bucket_of(page)), page);
-    return line != none ? pin(line, page) : found::nothing;
+    return line != none ? pin(line, page, used) : found::nothing;
 }
 
 WARPBELL_D void cache_lines::change(u32 line, u64 set, u64 clear, u64 less) const {
@@ -278,22 +283,25 @@ WARPBELL_D void cache_lines::change(u32 line, u64 set, u64 clear, u64 less) cons
 }
 
 // The page is dirty from now on, and not from before the store on: a flush in between would clean it.
-template <class Policy> WARPBELL_D void cache_lines::unpin(u32 line, bool stored) const {
+template <class Policy> WARPBELL_D void cache_lines::unpin(u32 line, bool stored, bool used) const {
     const u64 set = (stored ? line_bits::dirty : 0) | (Policy::marks_use ? line_bits::used : 0);
     if constexpr (Policy::stamps_use) {
         port::store_relaxed_gpu(&at(line)->stamp, now());
     }
     // What is noted needs no compare-and-swap, which others' pins would make fail. (`dirty` does: a flush may
     // have begun since it was set.)
-    if (set == 0 || (!stored && line_bits::is_used(state(line)))) {
+    if (set == 0 || (!stored && used)) {
         return add(line, 0u - line_bits::pin);
+    }
+    if (!stored) {
+        return mark_used(line);
     }
     change(line, set, 0, line_bits::pin);
 }
 
 // ---- a page that is not there
 
-WARPBELL_D cache_lines::found cache_lines::begin_miss(u64 page, u32& line) const {
+WARPBELL_D cache_lines::found cache_lines::begin_miss(u64 page, u32& line, bool& used) const {
     u64* const bucket = bucket_apart(page);
     if ((port::load_relaxed_gpu(bucket) & missing) != 0) {
         return found::busy;
@@ -303,7 +311,7 @@ WARPBELL_D cache_lines::found cache_lines::begin_miss(u64 page, u32& line) const
         return found::busy;
     }
     // Nobody changes the bucket's links meanwhile.
-    const found how = mutate::cache_loaded_twice ? found::nothing : find_and_pin_apart(page, line);
+    const found how = mutate::cache_loaded_twice ? found::nothing : find_and_pin_apart(page, line, used);
     unlock(bucket, how == found::nothing ? missing : 0);
     return how == found::nothing ? found::ours : how;
 }

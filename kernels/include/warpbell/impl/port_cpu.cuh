@@ -74,6 +74,7 @@ WARPBELL_PORT u64 shuffle(u32 mask, u64 value, u32 from) {
 }
 // Lanes of `mask` with the same value.
 WARPBELL_PORT u32 match(u32 mask, u32 value) { return __match_any_sync(mask, value); }
+WARPBELL_PORT u32 match(u32 mask, u64 value) { return __match_any_sync(mask, value); }
 WARPBELL_PORT void sync(u32 mask) { __syncwarp(mask); }
 WARPBELL_PORT void sync_block() { __syncthreads(); }
 
@@ -205,10 +206,12 @@ WARPBELL_PORT u64 fetch_add_fenced_gpu(u64* p, u64 v) { return simt::fetch_add(p
 // this sees what was before that, and what was before the value that it takes the place of.
 WARPBELL_PORT void raise_fenced_gpu(u64* p, u64 v) { simt::replace(p, v, simt::order::fenced); }
 WARPBELL_PORT u64 fetch_add_acq_rel_gpu(u64* p, u64 v) { return simt::fetch_add(p, v, simt::order::acq_rel); }
+WARPBELL_PORT u64 fetch_add_acquire_gpu(u64* p, u64 v) { return simt::fetch_add(p, v, simt::order::acquire); }
 WARPBELL_PORT u64 exchange_acquire_gpu(u64* p, u64 v) { return simt::exchange(p, v, simt::order::acquire); }
 WARPBELL_PORT void or_relaxed_gpu(u64* p, u64 bits) { simt::bit_or(p, bits); }
 WARPBELL_PORT void add_relaxed_gpu(u32* p, u32 v) { simt::add(p, v); }
 WARPBELL_PORT void add_relaxed_gpu(u64* p, u64 v) { simt::add(p, v); }
+WARPBELL_PORT void add_release_gpu(u64* p, u64 v) { simt::add(p, v, simt::order::release); }
 WARPBELL_PORT u32 cas_relaxed_sys(u32* p, u32 expected, u32 desired) {
     return simt::cas(p, expected, desired, simt::order::relaxed, simt::scope::sys);
 }

@@ -74,6 +74,7 @@ WARPBELL_D u64 shuffle(u32 mask, u64 value, u32 from) {
 }
 // Lanes of `mask` with the same value.
 WARPBELL_D u32 match(u32 mask, u32 value) { return __match_any_sync(mask, value); }
+WARPBELL_D u32 match(u32 mask, u64 value) { return __match_any_sync(mask, value); }
 WARPBELL_D void sync(u32 mask) { __syncwarp(mask); }
 WARPBELL_D void sync_block() { __syncthreads(); }
 
@@ -299,6 +300,11 @@ WARPBELL_D u64 fetch_add_acq_rel_gpu(u64* p, u64 v) {
     asm volatile("atom.acq_rel.gpu.global.add.u64 %0, [%1], %2;" : "=l"(old) : "l"(p), "l"(v) : "memory");
     return old;
 }
+WARPBELL_D u64 fetch_add_acquire_gpu(u64* p, u64 v) {
+    u64 old;
+    asm volatile("atom.acquire.gpu.global.add.u64 %0, [%1], %2;" : "=l"(old) : "l"(p), "l"(v) : "memory");
+    return old;
+}
 WARPBELL_D u64 exchange_acquire_gpu(u64* p, u64 v) {
     u64 old;
     asm volatile("atom.acquire.gpu.global.exch.b64 %0, [%1], %2;" : "=l"(old) : "l"(p), "l"(v) : "memory");
@@ -312,6 +318,9 @@ WARPBELL_D void add_relaxed_gpu(u32* p, u32 v) {
 }
 WARPBELL_D void add_relaxed_gpu(u64* p, u64 v) {
     asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+WARPBELL_D void add_release_gpu(u64* p, u64 v) {
+    asm volatile("red.release.gpu.global.add.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
 // Raises a word that only grows to `v`, relaxed. The caller has fenced, perhaps before it waited for the
 // value that is there: a read-modify-write continues the release sequence of that one. By max, as no

@@ -122,7 +122,8 @@ WARPBELL_D bool prefetcher<Cache, Cap, Streams>::claim(u64 page, bool& crowded) 
     // Before another page has left for it.
     crowded = !backing::may_start(cache_.source_, cache_.blocks_of(page));
     u32 there = cache_lines::none;
-    const found how = crowded ? found::busy : lines.begin_miss(page, there);
+    bool used = false;
+    const found how = crowded ? found::busy : lines.begin_miss(page, there, used);
     if (how == found::ready || how == found::loading) {
         lines.leave(there);
     }
@@ -347,14 +348,17 @@ WARPBELL_PREFETCH_CALL(status, class Group)::hold(const Group& group, u64 page, 
 WARPBELL_PREFETCH_CALL(status, class Group, class Use)::use_each(const Group& who, optional<u64> page,
                                                                  bool stores, Use use, u64 timeout_ns) {
     detail::nothing_else nothing;
-    return use_each_holding(group_of(who), page, stores, use, timeout_ns, nothing);
+    const status refusal = page ? cache_.check(*page, stores) : status();
+    const optional<u64> inside = refusal.ok() ? page : optional<u64>();
+    const status said = use_each_holding(group_of(who), inside, stores, use, timeout_ns, nothing);
+    return refusal.ok() ? said : refusal;
 }
 
 WARPBELL_PREFETCH_CALL(status, class Group, class Stores, class Use,
                        class... Held)::use_each_holding(const Group& group, optional<u64> page, Stores stores,
                                                         Use& use, u64 timeout_ns, detail::nothing_else&,
                                                         Held&... held) {
-    optional<u64> inside = page && *page < pages() ? page : optional<u64>();
+    optional<u64> inside = page;
     bool fresh = group.ballot(inside && *inside != recent_) != 0;
     if (fresh) {
         collect(group);

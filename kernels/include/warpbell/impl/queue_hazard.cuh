@@ -185,8 +185,9 @@ WARPBELL_D status queue<Mode>::switch_over(const Group& group, u64 wait_ns) {
         group.sync(); // the leader's acquire covers every lane's look at the reference
         // One copy: until this lane has its hazard slot there, the host may write another queue's.
         const auto next = port::load_struct<warpbell_queue_ref>(found);
+        // Nothing is wrong with the command: there is no queue for it.
         if (!fits(next, lane_id_ / WARPBELL_WARP_LANES)) {
-            return code::invalid_field;
+            return code::queue_lost;
         }
         const u32 running = take_hazard(next.host, lane_id_);
         if (group.ballot(running != WARPBELL_QUEUE_RUNNING) == 0) {

@@ -22,6 +22,7 @@ const LOCKS: [&str; PORT_LOCKS as usize] = [
     "lock by acquire and release",
     "turns by acquire",
     "turns by fences",
+    "lock by addition",
 ];
 
 pub fn accesses_are_in_order(fixture: &Fixture) -> anyhow::Result<String> {
