@@ -34,8 +34,7 @@ template <class Policy> WARPBELL_D void claim(const lines_args& args) {
     const cache_lines lines(args.cache);
     u32 line = cache_lines::none;
     u64 state = 0;
-    bool used = false;
-    if (lines.begin_miss(args.page, line, used) == cache_lines::found::ours) {
+    if (lines.begin_miss(args.page, line) == cache_lines::found::ours) {
         line = lines.claim<Policy>(state, true);
     }
     store_result(args.out, state + line);

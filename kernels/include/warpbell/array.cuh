@@ -12,9 +12,10 @@
 // | try_load, store, atomic_add  | each lane its own | each lane its own; success without an index |
 // | acquire (group, index)       | the same in each  | a guard of the elements of one page         |
 //
-// One warp's lanes that want elements of one page share its lookup. Within a guard there is none. Elements of
-// 4 and of 8 bytes at multiples of their size are moved in one piece. Others are not: while one is stored,
-// another warp may see a part of it.
+// Elements of 4 and of 8 bytes at multiples of their size are moved in one piece. Others are not: while one
+// is stored, another warp may see a part of it. Such a word is loaded without a pin where its page is there:
+// by each lane alone, without an atomic. For all else one warp's lanes that want elements of one page share
+// its lookup. Within a guard there is none.
 #pragma once
 
 #include "cache.cuh"
@@ -70,6 +71,18 @@ template <> struct word_of<8> {
 template <class T> WARPBELL_D bool is_one_word(const u8* data, u32 bytes) {
     return bytes == sizeof(T) && (static_cast<u32>(reinterpret_cast<u64>(data)) & (sizeof(T) - 1u)) == 0;
 }
+template <class T> WARPBELL_D typename word_of<sizeof(T)>::type word_from(const T& value) {
+    using word = typename word_of<sizeof(T)>::type;
+    alignas(word) const T copy = value;
+    word bits;
+    port::copy_word(&bits, reinterpret_cast<const word*>(&copy));
+    return bits;
+}
+template <class T> WARPBELL_D T from_word(typename word_of<sizeof(T)>::type bits) {
+    alignas(decltype(bits)) T value;
+    port::copy_word(reinterpret_cast<decltype(bits)*>(&value), &bits);
+    return value;
+}
 // Bytes `done` to `done + bytes` of an element that a word moves, as a rule. What needs its address is apart.
 template <class T> WARPBELL_NOINLINE T loaded_part(T value, const u8* data, u32 done, u32 bytes) {
     copy_bytes(reinterpret_cast<u8*>(&value) + done, data, bytes);
@@ -90,8 +103,8 @@ template <class T> WARPBELL_D void load_part(T& value, const u8* data, u32 done,
 template <class T> WARPBELL_D void store_part(u8* data, const T& value, u32 done, u32 bytes) {
     using word = typename word_of<sizeof(T)>::type;
     if (is_one_word<T>(data, bytes)) {
-        alignas(word) const T copy = value;
-        port::copy_word(reinterpret_cast<word*>(data), reinterpret_cast<const word*>(&copy));
+        // As `read_word` reads it.
+        port::store_relaxed_gpu(reinterpret_cast<word*>(data), word_from(value));
     } else {
         stored_part(data, value, done, bytes);
     }
@@ -105,14 +118,27 @@ template <class Cache> WARPBELL_D u64 elements_inside(const Cache& cache, u64 fi
     return count < fit || mutate::array_end_unchecked ? count : fit;
 }
 
-// Elements of so many bytes fit into each page, as no block is smaller.
-constexpr u32 most_whole = 512;
+// Whether an element may lie across two pages. None of a power of two of bytes does, where the array begins
+// at a multiple of it, as far as they fit into the smallest page, which is a block.
+WARPBELL_D bool may_cross(u64 first, u32 size) {
+    return size > 512u || ((static_cast<u32>(first) | size) & (size - 1u)) != 0;
+}
 
 // Calls move(data, done, bytes) for each part of the lane's element, one of `count`. `held`: as of
 // use_each_holding.
 template <class Group, class Cache, class Stores, class Move, class... Held>
 WARPBELL_D status each_part(const Group& group, Cache& cache, u64 first, u64 count, u32 size,
                             optional<u64> index, Stores stores, Move move, u64 timeout_ns, Held&... held);
+
+// An element that a word moves, and what a lane is told of it.
+template <class T> struct loaded {
+    T value;
+    status said;
+};
+// By way of a pin: of a page that is not there, or an element across two. Apart from the code of a hit.
+template <class T, class Group, class Cache>
+WARPBELL_NOINLINE loaded<T> load_pinned(const Group& group, Cache& cache, u64 first, u64 count,
+                                        optional<u64> index, u64 timeout_ns);
 
 } // namespace detail
 

@@ -13,8 +13,8 @@
 // | flush (group)                       |                       | what was stored before is on the SSD      |
 //
 // Lanes of one page share one lookup: on a hit one addition pins the line and one read-modify-write gives it
-// back. A guard pins once. A page that is not there is read by the first who wants it, the others wait. Pages
-// that a group wants in one call are read together.
+// back. A guard pins once. Words of arrays are read without a pin (`read_word`). A page that is not there is
+// read by the first who wants it, the others wait. Pages that a group wants in one call are read together.
 //
 // Lines are taken by a policy (evict.cuh). A dirty page is written first, and found until the write is
 // answered. Where that fails the page stays, dirty: error_status of the report says so, and the next flush
@@ -251,6 +251,7 @@ class page_cache {
     using policy_type = Policy;
     static constexpr bool may_store = Access != page_access::read_only || mutate::cache_read_only_stored;
     static constexpr bool reads = Access != page_access::write_once;
+    static constexpr bool reads_words = reads; // `read_word` is there
 
     template <class Group>
     WARPBELL_D page_cache(const Group& group, const warpbell_cache_ref& ref, Source& source,
@@ -297,6 +298,10 @@ class page_cache {
     template <class Group, class Stores, class Use, class Meanwhile, class... Held>
     WARPBELL_D status use_each_holding(const Group& group, optional<u64> page, Stores stores, Use& use,
                                        u64 timeout_ns, Meanwhile& meanwhile, Held&... held);
+    // The word at byte `at` of the pages, a multiple of its size, of each lane with `wants`; where its page
+    // is there. No pin is taken, so that lanes and warps that read one page never wait for each other.
+    template <class Group, class Word>
+    WARPBELL_D bool read_word(const Group& group, bool wants, u64 at, Word& word);
     // Gives a pin back, in the lane that has it.
     WARPBELL_D void drop(bool has, u32 line, bool stored) const {
         if (has) {
@@ -322,8 +327,7 @@ class page_cache {
             crowded,
         } now = at::away;
         u32 line = cache_lines::none;
-        bool used = false; // as the pin found the line
-        u64 state = 0;     // of the line before it was claimed
+        u64 state = 0; // of the line before it was claimed
         status answer;
     };
     // The rest of a call, in the lane's memory, once a page was missing.
@@ -347,7 +351,8 @@ class page_cache {
     template <class Group>
     WARPBELL_NOINLINE status transfer(const Group& group, opcode op, bool mine, u64 page, u32 line);
     WARPBELL_D static status answer_of(const found_page& got);
-    template <bool Apart> WARPBELL_D found_page look_up(bool leads, u64 page);
+    WARPBELL_D found_page look_up(bool leads, u64 page, bool& used);
+    WARPBELL_D found_page look_again(bool leads, u64 page);
     WARPBELL_D void claim(found_page& mine, u64 page);
     template <class Group> WARPBELL_D status fetch(const Group& group, u32 away, found_page& mine, u64& page);
     template <class Group> WARPBELL_D void write_back(const Group& group, found_page& mine, u64& page);
@@ -359,7 +364,7 @@ class page_cache {
                             Meanwhile& meanwhile);
     template <class Group, class Stores, class Use>
     WARPBELL_D bool use_found(const Group& group, bool open, u32 same, u32 first, Stores stores,
-                              const found_page& mine, Use& use);
+                              const found_page& mine, bool used, Use& use);
     template <class Group, class Meanwhile>
     WARPBELL_NOINLINE bool get_missing(const Group& group, bool open, u32 same, u64 page, u64 timeout_ns,
                                        page_call& call, Meanwhile& meanwhile);

@@ -41,6 +41,7 @@ template <class Cache, u32 Cap = 16, u32 Streams = 4> class prefetcher {
 
   public:
     static constexpr bool may_store = Cache::may_store, reads = Cache::reads;
+    static constexpr bool reads_words = false; // each access is looked at for its pattern
 
     // `group` makes each call, too.
     template <class Group> WARPBELL_D prefetcher(const Group& group, Cache& cache);

@@ -34,6 +34,7 @@ int main(int count, char** words) {
         void (*check)(u64 seed);
     } const all[] = {
         {"one_read", one_read},
+        {"changing_line", changing_line},
         {"words_1", words_at<1>},
         {"words_7", words_at<7>},
         {"words_64", words_at<64>},
@@ -46,7 +47,9 @@ int main(int count, char** words) {
         {"silent", silent},
         {"refusals", refusals},
         {"ends", ends},
+        {"unfit", unfit},
         {"hot_line", hot_line},
+        {"hot_word", hot_word},
         {"late_flush", late_flush},
         {"written_once", written_once},
         {"hit_costs", hit_costs},

@@ -105,7 +105,10 @@ struct ssd {
     }
     status move(opcode op, u64 page, u64* data) {
         const bool reads_it = op == opcode::read;
-        const fault wrong = page < faults.size() ? faults[page] : fault::unreadable;
+        if (page >= faults.size()) {
+            return status::from_wire(0x281);
+        }
+        const fault wrong = faults[page];
         port::add_relaxed_gpu(reads_it ? &reads[page] : &writes[page], 1);
         delay();
         scribble();

@@ -21,8 +21,7 @@ WARPBELL_D status detail::each_part(const Group& group, Cache& cache, u64 first,
     const u32 shift = port::highest(cache.page_bytes());
     u64 at = first + (index ? *index : 0) * size;
     u32 done = index && result.ok() ? 0 : size;
-    // No element of a power of two of bytes does, where the array begins at a multiple of it.
-    const bool cross = size > most_whole || ((static_cast<u32>(first) | size) & (size - 1u)) != 0;
+    bool cross = may_cross(first, size);
     do {
         u32 offset = static_cast<u32>(at) & (cache.page_bytes() - 1u);
         const u32 left = size - done, here = cache.page_bytes() - offset;
@@ -31,12 +30,23 @@ WARPBELL_D status detail::each_part(const Group& group, Cache& cache, u64 first,
         const auto use = [&](u8* data) { move(data + offset, done, bytes); };
         nothing_else meanwhile;
         const status said = cache.use_each_holding(group, page, stores, use, timeout_ns, meanwhile, at, done,
-                                                   offset, bytes, result, held...);
+                                                   offset, bytes, result, cross, held...);
         result = result.ok() ? said : result;
         done = said.ok() && !mutate::array_straddle_lost ? done + bytes : size;
         at += bytes;
     } while (cross && group.ballot(done < size) != 0);
     return result;
+}
+
+template <class T, class Group, class Cache>
+WARPBELL_NOINLINE detail::loaded<T> detail::load_pinned(const Group& group, Cache& cache, u64 first,
+                                                        u64 count, optional<u64> index, u64 timeout_ns) {
+    // A variable of its own, whose address is taken nowhere: it stays in a register.
+    alignas(typename word_of<sizeof(T)>::type) T found = T();
+    const auto move = [&](const u8* data, u32 done, u32 bytes) { load_part(found, data, done, bytes); };
+    const status said =
+        each_part(group, cache, first, count, sizeof(T), index, known<false>(), move, timeout_ns, found);
+    return {found, said};
 }
 
 template <class T, class Cache>
@@ -45,16 +55,32 @@ WARPBELL_D status array_view<T, Cache>::try_load(const Group& who, optional<u64>
                                                  u64 timeout_ns) {
     const auto group = group_of(who);
     if constexpr (detail::word_of<sizeof(T)>::exists) {
-        // A variable of its own, whose address is taken nowhere: it stays in a register.
-        alignas(typename detail::word_of<sizeof(T)>::type) T found = T();
-        const auto move = [&](const u8* data, u32 done, u32 bytes) {
-            detail::load_part(found, data, done, bytes);
-        };
-        const status said = each_part(group, index, detail::known<false>(), move, timeout_ns, found);
-        if (index && said.ok()) {
-            value = found;
+        T kept = T();
+        bool had = false;
+        if constexpr (Cache::reads_words) {
+            if (!detail::may_cross(first_byte_, sizeof(T))) {
+                typename detail::word_of<sizeof(T)>::type word = 0;
+                const u64 at = first_byte_ + (index ? *index : 0) * sizeof(T);
+                had = cache_.read_word(group, index && *index < inside_, at, word);
+                kept = detail::from_word<T>(word);
+                index = had ? nullopt : index;
+                if (group.ballot(static_cast<bool>(index)) == 0) {
+                    if (had) {
+                        value = kept;
+                    }
+                    return status();
+                }
+            }
         }
-        return said;
+        bool open = static_cast<bool>(index);
+        const auto get = [&] {
+            return detail::load_pinned<T>(group, cache_, first_byte_, inside_, index, timeout_ns);
+        };
+        const detail::loaded<T> found = port::aside(get, open, had, kept);
+        if (had || (open && found.said.ok())) {
+            value = had ? kept : found.value;
+        }
+        return found.said;
     } else {
         const auto move = [&](const u8* data, u32 done, u32 bytes) {
             detail::copy_bytes(reinterpret_cast<u8*>(&value) + done, data, bytes);

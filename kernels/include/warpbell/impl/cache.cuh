@@ -64,7 +64,7 @@ WARPBELL_CACHE_REST(status, class Group)::transfer(const Group& group, opcode op
 }
 
 WARPBELL_CACHE_MEMBER(void)::claim(found_page& mine, u64 page) {
-    mine.now = static_cast<typename found_page::at>(lines_.begin_miss(page, mine.line, mine.used));
+    mine.now = static_cast<typename found_page::at>(lines_.begin_miss(page, mine.line));
     if (mine.now != found_page::at::ours) {
         return;
     }
@@ -172,16 +172,23 @@ WARPBELL_CACHE_CALL(status, class Group)::fetch(const Group& group, u32 away, fo
     return refusal;
 }
 
-// The page of a lane that leads all who want it, pinned where it is there. `Apart`: by a function of its own,
-// as a miss does it.
+// The page of a lane that leads all who want it, pinned where it is there. `used`: as the pin found the line.
 template <class Source, page_access Access, class Policy>
-template <bool Apart>
-WARPBELL_D auto page_cache<Source, Access, Policy>::look_up(bool leads, u64 page) -> found_page {
+WARPBELL_D auto page_cache<Source, Access, Policy>::look_up(bool leads, u64 page, bool& used) -> found_page {
     found_page mine;
     if (leads) {
-        mine.now =
-            static_cast<typename found_page::at>(Apart ? lines_.find_and_pin_apart(page, mine.line, mine.used)
-                                                       : lines_.find_and_pin(page, mine.line, mine.used));
+        mine.now = static_cast<typename found_page::at>(lines_.find_and_pin(page, mine.line, used));
+        hits_ += mine.now == found_page::at::pinned ? 1u : 0u;
+    }
+    return mine;
+}
+
+// The same by a function of its own, as a miss does it.
+template <class Source, page_access Access, class Policy>
+WARPBELL_D auto page_cache<Source, Access, Policy>::look_again(bool leads, u64 page) -> found_page {
+    found_page mine;
+    if (leads) {
+        mine.now = static_cast<typename found_page::at>(lines_.find_and_pin_apart(page, mine.line));
         hits_ += mine.now == found_page::at::pinned ? 1u : 0u;
     }
     return mine;
@@ -212,9 +219,9 @@ WARPBELL_CACHE_CALL(void, class Group, class Meanwhile)::resolve(const Group& gr
 }
 
 // Whether this lane has used its page, which lane `first` has pinned for all of `same`, or not.
-WARPBELL_CACHE_CALL(bool, class Group, class Stores, class Use)::use_found(const Group& group, bool open,
-                                                                           u32 same, u32 first, Stores stores,
-                                                                           const found_page& mine, Use& use) {
+WARPBELL_CACHE_CALL(bool, class Group, class Stores,
+                    class Use)::use_found(const Group& group, bool open, u32 same, u32 first, Stores stores,
+                                          const found_page& mine, bool used, Use& use) {
     // One lane has acquired what the others are about to read.
     group.sync();
     const u32 found = mine.now == found_page::at::pinned ? mine.line : cache_lines::none;
@@ -227,7 +234,7 @@ WARPBELL_CACHE_CALL(bool, class Group, class Stores, class Use)::use_found(const
     group.sync();
     const bool stored = may_store && detail::any_stores(group, here, same, stores);
     if (here && port::lane() == first) {
-        lines_.template unpin<Policy>(line, stored, mine.used);
+        lines_.template unpin<Policy>(line, stored, used);
     }
     return here;
 }
@@ -304,7 +311,7 @@ WARPBELL_CACHE_REST(bool, class Group, class Meanwhile)::get_missing(const Group
         meanwhile();
         // Who has got something goes on at once.
         still != before ? call.wait.busy() : call.wait.idle();
-        call.mine = look_up<true>(open && port::lane() == port::lowest(same), page);
+        call.mine = look_again(open && port::lane() == port::lowest(same), page);
     }
     call.asking = group.ballot(open);
     resolve(group, open, same, page, call, meanwhile);
@@ -317,7 +324,8 @@ WARPBELL_CACHE_CALL(status, class Group, class Meanwhile)::hold(const Group& gro
     if (!refusal.ok()) {
         return refusal;
     }
-    page_call call(look_up<false>(group.is_leader(), page), refusal);
+    bool used = false;
+    page_call call(look_up(group.is_leader(), page, used), refusal);
     while (true) {
         group.sync();
         line = group.broadcast(call.mine.now == found_page::at::pinned ? call.mine.line : cache_lines::none);
@@ -347,10 +355,11 @@ WARPBELL_CACHE_CALL(status, class Group, class Stores, class Use, class Meanwhil
     // Lanes of one page get it together, or none of them does.
     u32 same = group.match(number);
     u32 first = port::lowest(same);
-    found_page mine = look_up<false>(open && port::lane() == first, number);
+    bool used = false;
+    found_page mine = look_up(open && port::lane() == first, number, used);
     port::made_later<page_call> rest;
     for (bool begun = false;; begun = true) {
-        open = !use_found(group, open, same, first, stores, mine, use) && open;
+        open = !use_found(group, open, same, first, stores, mine, used, use) && open;
         if (group.ballot(open) == 0) {
             return result;
         }
@@ -363,8 +372,29 @@ WARPBELL_CACHE_CALL(status, class Group, class Stores, class Use, class Meanwhil
         open = port::aside(get, same, number, held...);
         first = port::lowest(same);
         mine = rest.value().mine;
+        used = false; // where it is, the mark is set again
         result = rest.value().result;
     }
+}
+
+WARPBELL_CACHE_CALL(bool, class Group, class Word)::read_word(const Group& group, bool wants, u64 at,
+                                                              Word& word) {
+    const u64 page = at >> lines_.ref().page_shift;
+    const u64 offset = at & (page_bytes() - 1u);
+    cache_lines::sighting seen;
+    if (wants) {
+        seen = lines_.read(page, memory<const u8>(0) + offset, word);
+    }
+    port::fence_gpu_group(group.is_leader()); // what was read before the line's state now
+    const bool had = seen.line != cache_lines::none && lines_.holds(seen);
+    if (had) {
+        lines_.template note_use<Policy>(seen);
+    }
+    // One lane counts for those of a page.
+    const u64 whose = had ? page : ~0ull;
+    const u32 same = group.match(whose);
+    hits_ += had && port::lane() == port::lowest(same) ? 1u : 0u;
+    return had;
 }
 
 WARPBELL_CACHE_CALL(status, class Group)::flush(const Group& who, u64 timeout_ns) {

@@ -32,13 +32,14 @@ struct line_bits {
     // A guard takes more than a byte of its warp's memory: no GPU has room for the 2^32 that would overflow.
     static constexpr u64 pin = 1, all_pins = mutate::cache_pins_cut ? 0xffff : 0xffffffff;
     static constexpr u32 phase_shift = 32;
+    static constexpr u64 phases = 7ull << phase_shift;
     static constexpr u64 dirty = 1ull << 40;   // the SSD has something older
     static constexpr u64 writing = 1ull << 41; // a flush writes it
     static constexpr u64 used = 1ull << 42;    // since the policy looked
     static constexpr u64 held = 1ull << 43;    // it could not be written; a flush tries again
     static constexpr u64 stuck = 1ull << 44;   // an SSD may still use its memory: never another page's
     static constexpr u64 ahead = 1ull << 45;   // read ahead, for a warp that has not used it yet
-    static constexpr u64 generation = 1ull << 48;
+    static constexpr u64 generation = 1ull << 48, generations = 0xffffull << 48;
 
     WARPBELL_D static line_phase phase_of(u64 state) {
         return static_cast<line_phase>(state >> phase_shift & 7u);
@@ -122,7 +123,8 @@ class cache_lines {
     // is pinned, no policy takes that mark off.
     WARPBELL_D found find_and_pin(u64 page, u32& line, bool& used) const;
     // The same, apart from the code of a hit.
-    WARPBELL_NOINLINE found find_and_pin_apart(u64 page, u32& line, bool& used) const {
+    WARPBELL_NOINLINE found find_and_pin_apart(u64 page, u32& line) const {
+        bool used = false;
         return find_and_pin(page, line, used);
     }
     template <class Policy> WARPBELL_NOINLINE void unpin_apart(u32 line, bool stored) const {
@@ -131,10 +133,28 @@ class cache_lines {
     // Gives a pin back. `stored`: the page was changed. `used`: it was marked so when it was pinned.
     template <class Policy> WARPBELL_D void unpin(u32 line, bool stored, bool used) const;
 
+    // ---- a word of a page, without a pin
+
+    // The line that it was read from, or none, and the state of that before.
+    struct sighting {
+        u32 line = none;
+        u64 state = 0;
+    };
+    // Reads from the line that has the page, if it is ready. `place`: of the word, if line 0 had its page.
+    // What was read counts if `holds`, after a fence of the caller's.
+    template <class Word> WARPBELL_D sighting read(u64 page, const u8* place, Word& word) const;
+    // Whether the line has had its page, ready, since before. It would have to get another page 65,536 times
+    // meanwhile for the two generations to look alike.
+    WARPBELL_D bool holds(const sighting& seen) const {
+        const u64 changed = state(seen.line) ^ seen.state;
+        return (changed & (line_bits::phases | line_bits::generations)) == 0 || mutate::cache_word_unchecked;
+    }
+    template <class Policy> WARPBELL_D void note_use(const sighting& seen) const;
+
     // ---- a page that is not there
 
     // ours: nobody else adds a page to its bucket before `give` or `give_up_miss`.
-    WARPBELL_D found begin_miss(u64 page, u32& line, bool& used) const;
+    WARPBELL_D found begin_miss(u64 page, u32& line) const;
     WARPBELL_D void give_up_miss(u64 page) const;
     // A line for it, leaving; `state`: what it was. `none`: there is none among those that it has looked at,
     // all of a cache of up to 127 lines. `writes`: the caller can write
@@ -299,9 +319,50 @@ template <class Policy> WARPBELL_D void cache_lines::unpin(u32 line, bool stored
     change(line, set, 0, line_bits::pin);
 }
 
+// ---- a word of a page, without a pin
+
+// Page and word are loaded together: of a line with another page the word is dropped. They are not older than
+// the state, by its acquire, nor younger than what `holds` loads, by the fence; and as long as a line is
+// ready, in one generation, both are those of its page.
+template <class Word>
+WARPBELL_D cache_lines::sighting cache_lines::read(u64 page, const u8* place, Word& word) const {
+    sighting seen;
+    u32 next = static_cast<u32>(port::load_relaxed_gpu(bucket_of(page)));
+    // Bounded, as in `find`.
+    WARPBELL_NO_UNROLL
+    for (u32 left = ref_.line_count; next != 0 && left != 0; --left) {
+        const u32 line = next - 1u;
+        const u8* const from = place + (static_cast<u64>(line) << ref_.page_shift);
+        seen.state = port::load_acquire_gpu(&at(line)->state);
+        const u64 has = this->page(line);
+        word = port::load_relaxed_gpu(reinterpret_cast<const Word*>(from));
+        if (has == page) {
+            const bool ready = line_bits::phase_of(seen.state) == line_phase::ready;
+            seen.line = ready || mutate::cache_word_early ? line : none;
+            break;
+        }
+        next = port::load_relaxed_gpu(&at(line)->next);
+    }
+    return seen;
+}
+
+// The mark may come to a line that has got another page by now, and does no harm there: it is never added nor
+// taken away, but set and cleared.
+template <class Policy> WARPBELL_D void cache_lines::note_use(const sighting& seen) const {
+    if (mutate::cache_word_unnoted) {
+        return;
+    }
+    if constexpr (Policy::stamps_use) {
+        port::store_relaxed_gpu(&at(seen.line)->stamp, now());
+    }
+    if (Policy::marks_use && !line_bits::is_used(seen.state)) {
+        port::or_relaxed_gpu(&at(seen.line)->state, line_bits::used);
+    }
+}
+
 // ---- a page that is not there
 
-WARPBELL_D cache_lines::found cache_lines::begin_miss(u64 page, u32& line, bool& used) const {
+WARPBELL_D cache_lines::found cache_lines::begin_miss(u64 page, u32& line) const {
     u64* const bucket = bucket_apart(page);
     if ((port::load_relaxed_gpu(bucket) & missing) != 0) {
         return found::busy;
@@ -311,7 +372,7 @@ WARPBELL_D cache_lines::found cache_lines::begin_miss(u64 page, u32& line, bool&
         return found::busy;
     }
     // Nobody changes the bucket's links meanwhile.
-    const found how = mutate::cache_loaded_twice ? found::nothing : find_and_pin_apart(page, line, used);
+    const found how = mutate::cache_loaded_twice ? found::nothing : find_and_pin_apart(page, line);
     unlock(bucket, how == found::nothing ? missing : 0);
     return how == found::nothing ? found::ours : how;
 }

@@ -68,6 +68,17 @@ WARPBELL_D status each_part(const Group& group, session<Mode>& s, array_head& he
                              stores, move, timeout_ns);
 }
 
+// The lane's element where a word moves it and its page is there.
+template <class Word, class Group, sharing Mode>
+WARPBELL_D bool load_word(const Group& group, session<Mode>& s, array_head& head, optional<u64> index,
+                          u8* element) {
+    Word word = 0;
+    const u64 at = head.first_byte + (index ? *index : 0) * sizeof(Word);
+    const bool had = head.as(s).read_word(group, index && *index < head.count, at, word);
+    port::copy_word(reinterpret_cast<Word*>(element), &word);
+    return had;
+}
+
 template <class Group, sharing Mode>
 WARPBELL_FLAT_PART status load(const Group& group, session<Mode>& s, array_head& head, optional<u64> index,
                                void* value, u64 timeout_ns) {
@@ -75,7 +86,17 @@ WARPBELL_FLAT_PART status load(const Group& group, session<Mode>& s, array_head&
     const auto move = [&](const u8* data, u32 done, u32 bytes) {
         detail::copy_bytes(element + done, data, bytes);
     };
-    const status said = each_part(group, s, head, index, detail::known<false>(), move, timeout_ns);
+    bool had = false;
+    if (head.element_bytes == 8u && (head.first_byte & 7u) == 0) {
+        had = load_word<u64>(group, s, head, index, element);
+    } else if (head.element_bytes == 4u && (head.first_byte & 3u) == 0) {
+        had = load_word<u32>(group, s, head, index, element);
+    }
+    const optional<u64> rest = had ? optional<u64>() : index;
+    status said;
+    if (group.ballot(static_cast<bool>(rest)) != 0) {
+        said = each_part(group, s, head, rest, detail::known<false>(), move, timeout_ns);
+    }
     if (index && said.ok()) {
         detail::copy_bytes(static_cast<u8*>(value), element, head.element_bytes);
     }

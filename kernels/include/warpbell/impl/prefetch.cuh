@@ -122,8 +122,7 @@ WARPBELL_D bool prefetcher<Cache, Cap, Streams>::claim(u64 page, bool& crowded) 
     // Before another page has left for it.
     crowded = !backing::may_start(cache_.source_, cache_.blocks_of(page));
     u32 there = cache_lines::none;
-    bool used = false;
-    const found how = crowded ? found::busy : lines.begin_miss(page, there, used);
+    const found how = crowded ? found::busy : lines.begin_miss(page, there);
     if (how == found::ready || how == found::loading) {
         lines.leave(there);
     }
