@@ -14,12 +14,12 @@ use zerocopy::{Immutable, IntoBytes};
 use super::firmware::GRANULARITY;
 use super::log::ERROR_ENTRIES;
 use super::{abort, aer, keep_alive};
-use crate::config::{CompletionOrder, FNV_BASIS, fnv};
+use crate::config::CompletionOrder;
 use crate::control::Control;
 use crate::core::Core;
 use crate::endpoint::IDENTITY;
 use crate::engine::{Command, Refused, field, never};
-use crate::registers::VERSION;
+use crate::serial::{FNV_BASIS, fnv};
 use crate::subsystem::{Allocated, CRITICAL_TEMPERATURE, SLOTS, WARNING_TEMPERATURE};
 use crate::transfer::Direction;
 
@@ -68,7 +68,7 @@ impl Core {
             Cns::CONTROLLER => Ok(page(&self.identify_controller())),
             Cns::CSI_CONTROLLER => {
                 nvm(csi)?;
-                Ok(page(&self.config.optional.identify()))
+                self.config.optional.identify().map(|data| page(&data))
             }
             _ => {
                 let mut data = [0; IDENTIFY_SIZE];
@@ -167,7 +167,7 @@ impl Core {
         data.cmic = Cmic::new().with_multi_controller(subsystem.several);
         data.mdts = self.config.mdts;
         data.cntlid = self.cntlid;
-        data.ver = VERSION;
+        data.ver = self.config.version;
         data.oaes = Oaes::new()
             .with_namespace_attribute(true)
             .with_firmware_activation(true)
