@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use warpbell_base::Time;
 use warpbell_nvme::register::Vs;
 
 use crate::cmb::UNIT;
@@ -422,8 +423,8 @@ impl SoftConfig {
         }
         let longest = Duration::from_micros(u32::MAX.into());
         if self.shutdown_time > longest || !self.shutdown_time.subsec_nanos().is_multiple_of(1000) {
-            let limit = format!("must be whole microseconds, at most {longest:?}");
-            return Err(SoftConfigError::value("rtd3e", format!("{:?}", self.shutdown_time), limit));
+            let limit = format!("must be whole microseconds, at most {}", Time(longest));
+            return Err(SoftConfigError::value("rtd3e", Time(self.shutdown_time), limit));
         }
         Ok(())
     }
