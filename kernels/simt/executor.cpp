@@ -147,6 +147,7 @@ void begin_turn(Worker& worker, Warp& warp) {
     running.turn = warp.ready;
     warp.quantum = turn_quantum;
     worker.progress = false;
+    worker.found = false;
     worker.spin_left = spin_limit;
     if (worker.weak)
         drain_by_chance(worker, *warp.block);
@@ -159,13 +160,13 @@ void begin_turn(Worker& worker, Warp& warp) {
 }
 
 // Notes whether the turn brought anything that others may wait for. A loop of loads and collectives without
-// pause() ends its turn by the quantum; if it stored nothing, it polls as well.
+// pause() ends its turn by the quantum; if it stored and found nothing, it polls as well.
 void end_turn(Worker& worker, Warp& warp, const wb_simt_counters& before) {
     resolve_activemask(worker, warp);
     note_ready(warp);
     const wb_simt_counters& now = worker.count;
-    const bool stored = now.stores != before.stores || now.rmw != before.rmw;
-    if (warp.quantum <= 0 && now.loads != before.loads && !stored)
+    const bool works = now.stores != before.stores || now.rmw != before.rmw || worker.found;
+    if (warp.quantum <= 0 && now.loads != before.loads && !works)
         warp.polled |= warp.ready;
     if (worker.progress) {
         ++worker.epoch;

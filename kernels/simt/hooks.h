@@ -172,7 +172,14 @@ SIMT_ENTRY void count_poll() {
     }
 }
 
-// What this lane has counted of them.
+// A word of a page was found: who finds data works, and does not only poll, though it stores nothing.
+SIMT_ENTRY void count_word() {
+    if (Lane* lane = running.lane; SIMT_LIKELY(lane)) {
+        lane->worker->found = true;
+    }
+}
+
+// What this lane has counted of its polls.
 SIMT_ENTRY uint64_t polls_of_lane() { return running.lane ? running.lane->polls : 0; }
 
 // Nanoseconds that never go back. Counts as a load, so that a wait for a deadline lets others run.

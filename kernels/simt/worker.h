@@ -43,6 +43,7 @@ struct Worker {
     bool explore;      // stepped by hand (explore.h)
     bool keeps_stacks; // warps have stacks as long as their block lives, not only while they run
     bool progress;     // in this turn something happened that others may wait for
+    bool found;        // in this turn a lane has found data in a cache
     uint32_t preempt_one_in, drain_one_in;
     uint64_t rng;
     wb_simt_counters count;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use warpbell::{OnRelease, QueueName, RecoveryEvent, SsdEvent, SsdEventKind};
+use warpbell_base::Time;
 
 use crate::error::{Answer, Code, Failure};
 use crate::ssd::{SSDS, fixed};
@@ -50,7 +51,7 @@ pub(crate) fn next(ssd: u64, timeout: Duration) -> Answer<Event> {
         if error.is_disconnected() {
             return Failure::new(Code::Handle, "ssd: the handle was closed meanwhile by another thread");
         }
-        Failure::new(Code::Timeout, format!("no event within {timeout:?}"))
+        Failure::new(Code::Timeout, format!("no event within {}", Time(timeout)))
     })
 }
 

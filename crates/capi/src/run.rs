@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use warpbell::{LANES, Launch, Program, Running};
+use warpbell_base::Time;
 use warpbell_kernels::abi::BLOCK_THREADS_MAX;
 use warpbell_kernels::cpu::Threads;
 
@@ -101,7 +102,7 @@ impl Run {
             let left = timeout.map(|timeout| timeout.saturating_sub(begin.elapsed()));
             if left == Some(Duration::ZERO) {
                 let text =
-                    format!("kernel {} still runs after {:?}", self.kernel, timeout.unwrap_or_default());
+                    format!("kernel {} still runs after {}", self.kernel, Time(timeout.unwrap_or_default()));
                 return Err(Failure::new(Code::Timeout, text));
             }
             thread::sleep(left.map_or(pause, |left| pause.min(left)));

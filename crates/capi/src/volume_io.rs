@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use warpbell::{Lba, Ssd, VolumeBuffer, VolumeIo, VolumeIoSpec, VolumeRequest};
+use warpbell_base::Time;
 
 use crate::error::{Answer, Code, Failure};
 use crate::handle::{Kind, Table};
@@ -120,7 +121,7 @@ impl Io {
                 return Ok(end_of(request, answer));
             }
             if let Some(timeout) = timeout.filter(|timeout| begin.elapsed() >= *timeout) {
-                let text = format!("volume I/O: no request has ended within {timeout:?}");
+                let text = format!("volume I/O: no request has ended within {}", Time(timeout));
                 return Err(Failure::new(Code::Timeout, text));
             }
             looks = looks.saturating_add(1);

@@ -5,6 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use warpbell_base::Time;
 use warpbell_nvme::feature::{FeatureId, InterruptCoalescing};
 
 use crate::DriverError;
@@ -32,7 +33,7 @@ pub enum CoalescingError {
     #[error("{0} completions: one interrupt is for {least} to {most}; off gathers none", least = THRESHOLDS.start(), most = THRESHOLDS.end())]
     Threshold(u32),
     /// Another time.
-    #[error("{0:?}: expected a multiple of 100us, from 100us to 25500us")]
+    #[error("{}: expected a multiple of 100us, from 100us to 25500us", Time(*.0))]
     Time(Duration),
 }
 
@@ -131,7 +132,7 @@ mod tests {
             ("x/100us", "'x/100us': expected"),
             ("1/100us", "1 completions: one interrupt is for 2 to 256; off gathers none"),
             ("257/100us", "257 completions: "),
-            ("8/150us", "150µs: expected a multiple of 100us, from 100us to 25500us"),
+            ("8/150us", "150us: expected a multiple of 100us, from 100us to 25500us"),
             ("8/0us", "0ns: expected"),
             ("8/26ms", "26ms: expected a multiple of 100us"),
         ] {

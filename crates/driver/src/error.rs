@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use warpbell_base::Time;
 use warpbell_hw::{
     AccessError, Cid, DmaError, DoorbellError, InterruptError, Iova, Nsid, PciId, Qid, ResetError,
 };
@@ -46,7 +47,7 @@ pub enum DriverError {
         csts: u32,
     },
     /// The controller did not change its state in time.
-    #[error("{device}: {waiting_for} took longer than {limit:?} (CSTS {csts:#x})")]
+    #[error("{device}: {waiting_for} took longer than {} (CSTS {csts:#x})", Time(*limit))]
     StateTimeout {
         /// The device's name.
         device: Arc<str>,
@@ -97,7 +98,7 @@ pub enum DriverError {
         status: Status,
     },
     /// A command did not complete in time. Its identifier and buffer stay reserved until it does.
-    #[error("{device}: {command} ({cid}) did not complete within {limit:?}")]
+    #[error("{device}: {command} ({cid}) did not complete within {}", Time(*limit))]
     CommandTimeout {
         /// The device's name.
         device: Arc<str>,
@@ -117,9 +118,8 @@ pub enum DriverError {
         command: AdminOpcode,
     },
     /// Every slot of the admin queue is taken.
-    #[error(
-        "{device}: {command} found the admin queue full: {outstanding} commands outstanding for {limit:?}"
-    )]
+    #[error("{device}: {command} found the admin queue full: {outstanding} commands outstanding for {}",
+        Time(*limit))]
     AdminQueueFull {
         /// The device's name.
         device: Arc<str>,
@@ -132,8 +132,8 @@ pub enum DriverError {
     },
     /// As many Abort commands are outstanding as the controller takes.
     #[error(
-        "{device}: {outstanding} Aborts outstanding for {limit:?}, as many as this controller takes (ACL + 1): none of \
-         them was answered"
+        "{device}: {outstanding} Aborts outstanding for {}, as many as this controller takes (ACL + 1): none of \
+         them was answered", Time(*limit)
     )]
     AbortLimit {
         /// The device's name.
@@ -144,7 +144,7 @@ pub enum DriverError {
         limit: Duration,
     },
     /// The time for something of several steps is over before its next step.
-    #[error("{device}: {doing} took longer than {limit:?}")]
+    #[error("{device}: {doing} took longer than {}", Time(*limit))]
     OutOfTime {
         /// The device's name.
         device: Arc<str>,
@@ -423,7 +423,7 @@ pub enum DriverError {
         qid: Qid,
     },
     /// An I/O command did not complete in time.
-    #[error("{device}: {qid}: {cid} did not complete within {limit:?}")]
+    #[error("{device}: {qid}: {cid} did not complete within {}", Time(*limit))]
     IoTimeout {
         /// The device's name.
         device: Arc<str>,

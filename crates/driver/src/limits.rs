@@ -39,21 +39,25 @@ impl CommandLimits {
 }
 
 impl Core {
-    /// Asks a controller that may have limits and has such commands.
+    /// Asks a controller that may have limits and has such commands: the structure came with version 2.0, but SSDs of
+    /// earlier versions have it, too (TP 4040). Of version 1.1 the field that asks has two bits, which would ask for
+    /// something else.
     pub(crate) fn command_limits(
         &self,
         identify: &IdentifyController,
         version: Vs,
     ) -> Result<CommandLimits, DriverError> {
         let has = identify.oncs.write_zeroes() || identify.oncs.dataset_management();
-        // The structure came with version 2.0. Others note what they do not know in their error log.
-        if !version.at_least(2, 0) || !has {
+        if !version.at_least(1, 2) || !has {
             return Ok(CommandLimits::default());
         }
         match self.identify::<IdentifyNvmController>(Cns::CSI_CONTROLLER, 0) {
             Ok(data) => Ok(CommandLimits::of(&data, self.cap.min_page_size())),
-            // It answered, and has no such structure.
-            Err(error) if error.status().is_some() => Ok(CommandLimits::default()),
+            // It answered, and has no such structure. It may have noted the command in its error log.
+            Err(error) if error.status().is_some() => {
+                tracing::debug!(device = %self.name(), %error, "no limits of Write Zeroes and deallocation");
+                Ok(CommandLimits::default())
+            }
             Err(error) => Err(error),
         }
     }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use warpbell_base::Time;
 use warpbell_nvme::register::Shn;
 
 use crate::controller::Controller;
@@ -61,7 +62,7 @@ impl std::fmt::Display for Notice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Notice::ShutdownBegun(kind) => write!(f, "{kind} shutdown begun"),
-            Notice::ShutdownDone { kind, took } => write!(f, "{kind} shutdown done after {took:?}"),
+            Notice::ShutdownDone { kind, took } => write!(f, "{kind} shutdown done after {}", Time(*took)),
             Notice::ShutdownFailed { kind, reason } => write!(f, "{kind} shutdown failed: {reason}"),
             Notice::PowerState { from, to } => write!(f, "power state changed from {from} to {to}"),
         }

@@ -67,20 +67,7 @@ impl Module {
 
     pub(crate) fn of(source: &Source<'_>) -> Result<Module, Error> {
         let Source { name, text, unit } = source;
-        let mut layout = Layout::default();
-        // What the launch adds lies behind all that has a size.
-        let (open, sized): (Vec<_>, Vec<_>) = variables(unit).partition(|variable| variable.open);
-        for variable in sized.into_iter().chain(open) {
-            layout.place(variable);
-        }
-        let (memory, words) = layout.memory();
-        let begin = memory[words.clone()].as_ptr() as u64;
-        for (space, at) in layout.of.values_mut() {
-            *at += if *space == Space::Shared { 0 } else { begin };
-        }
-        for variable in variables(unit) {
-            initialize(name, variable, &layout, &memory[words.clone()])?;
-        }
+        let (layout, memory, words) = Layout::of(name, unit)?;
         let bodies = unit.functions.iter().filter(|function| function.body.is_some());
         let functions =
             bodies.clone().enumerate().map(|(at, function)| (function.name, (at as u32, function)));
@@ -172,6 +159,28 @@ fn variables<'b, 'a>(unit: &'b Unit<'a>) -> impl Iterator<Item = &'b Variable<'a
 }
 
 impl<'a> Layout<'a> {
+    /// The layout of a module's variables, memory that holds what they begin with, and which of its words are theirs.
+    fn of(
+        name: &str,
+        unit: &Unit<'a>,
+    ) -> Result<(Layout<'a>, Box<[AtomicU64]>, std::ops::Range<usize>), Error> {
+        let mut layout = Layout::default();
+        // What the launch adds lies behind all that has a size.
+        let (open, sized): (Vec<_>, Vec<_>) = variables(unit).partition(|variable| variable.open);
+        for variable in sized.into_iter().chain(open) {
+            layout.place(variable);
+        }
+        let (memory, words) = layout.memory();
+        let begin = memory[words.clone()].as_ptr() as u64;
+        for (space, at) in layout.of.values_mut() {
+            *at += if *space == Space::Shared { 0 } else { begin };
+        }
+        for variable in variables(unit) {
+            initialize(name, variable, &layout, &memory[words.clone()])?;
+        }
+        Ok((layout, memory, words))
+    }
+
     /// Zeroes for the host's variables, and which of the words are theirs: they begin at a multiple of every alignment.
     fn memory(&self) -> (Box<[AtomicU64]>, std::ops::Range<usize>) {
         let count = self.host_bytes.div_ceil(8) as usize;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
+use warpbell_base::Time;
 
 use crate::args;
 use crate::engine::{Progress, Shared};
@@ -45,7 +46,9 @@ impl Future {
                     break;
                 }
                 let limit = limit.unwrap_or_default();
-                return Err(Failure::new(Kind::Timeout, format!("future: no end within {limit:?}")).into());
+                return Err(
+                    Failure::new(Kind::Timeout, format!("future: no end within {}", Time(limit))).into()
+                );
             }
             let step = left.map_or(STEP, |left| left.min(STEP));
             if !py.detach(|| Shared::wait(&self.queues, &self.progress, step)) {

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 use warpbell::Running;
+use warpbell_base::Time;
 
 use crate::args;
 use crate::error::{Answer, Failure, Kind};
@@ -163,7 +164,7 @@ impl Launch {
             }
             py.check_signals()?;
             if let Some(limit) = limit.filter(|limit| begin.elapsed() >= *limit) {
-                let text = format!("kernel {}: still runs after {limit:?}", self.core.kernel);
+                let text = format!("kernel {}: still runs after {}", self.core.kernel, Time(limit));
                 return Err(Failure::new(Kind::Timeout, text).into());
             }
         }

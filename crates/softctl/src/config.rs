@@ -1,10 +1,12 @@
 //! What a soft controller is made of.
 
 use std::fmt;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+
+use warpbell_base::Time;
+use warpbell_nvme::register::Vs;
 
 use crate::cmb::UNIT;
 use crate::fault::{FaultError, FaultKind, FaultPlan};
@@ -13,6 +15,7 @@ use crate::power::PowerState;
 use crate::profile::{Profile, ProfileError};
 use crate::subsystem::Health;
 use crate::test_hooks::Defect;
+use crate::version::{self, VERSION};
 
 /// Bytes of the namespace of [`SoftConfig::default`].
 const DEFAULT_BYTES: u64 = 64 << 20;
@@ -57,6 +60,8 @@ warpbell_base::options! {
         pub mdts: u8,
         /// Whether commands may use SGLs.
         pub sgl: bool,
+        /// The version that the controller claims (VS); it does what version 2.0 says all the same.
+        pub version: Vs,
         /// Which optional commands there are, and their limits.
         pub optional: OptionalCommands,
         /// CAP.DSTRD: doorbells are `4 << stride` bytes apart, 0 to 4.
@@ -202,6 +207,7 @@ impl Default for SoftConfig {
             max_entries: MAX_ENTRIES,
             mdts: 5,
             sgl: true,
+            version: VERSION,
             optional: OptionalCommands::new(),
             stride: 0,
             doorbell_buffer: DoorbellBufferMode::Off,
@@ -320,21 +326,6 @@ impl SoftConfigError {
     }
 }
 
-/// A serial number made of a path: the same each time, and in every process.
-pub fn serial_of(path: &Path) -> String {
-    let place = path.canonicalize();
-    let bytes = place.as_deref().unwrap_or(path).as_os_str().as_bytes();
-    format!("WB{:016X}", fnv(FNV_BASIS, bytes))
-}
-
-/// Where FNV-1a of 64 bits begins.
-pub(crate) const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
-
-/// FNV-1a of 64 bits.
-pub(crate) fn fnv(basis: u64, bytes: &[u8]) -> u64 {
-    bytes.iter().fold(basis, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))
-}
-
 fn within<T: PartialOrd + ToString>(key: &str, value: T, low: T, high: T) -> Result<(), SoftConfigError> {
     if value < low || value > high {
         let limit = format!("must be {} to {}", low.to_string(), high.to_string());
@@ -383,6 +374,7 @@ impl SoftConfig {
         }
         within("namespaces", self.namespaces.len(), 1, MAX_NAMESPACES)?;
         self.namespaces.iter().try_for_each(NamespaceConfig::validate)?;
+        version::check(self.version)?;
         self.validate_numbers()?;
         self.validate_pins()?;
         self.validate_client()?;
@@ -431,8 +423,8 @@ impl SoftConfig {
         }
         let longest = Duration::from_micros(u32::MAX.into());
         if self.shutdown_time > longest || !self.shutdown_time.subsec_nanos().is_multiple_of(1000) {
-            let limit = format!("must be whole microseconds, at most {longest:?}");
-            return Err(SoftConfigError::value("rtd3e", format!("{:?}", self.shutdown_time), limit));
+            let limit = format!("must be whole microseconds, at most {}", Time(longest));
+            return Err(SoftConfigError::value("rtd3e", Time(self.shutdown_time), limit));
         }
         Ok(())
     }

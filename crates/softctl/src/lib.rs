@@ -50,6 +50,7 @@ mod queue;
 mod quick;
 mod refusal;
 mod registers;
+mod serial;
 mod sim;
 mod statistics;
 mod store;
@@ -58,12 +59,13 @@ mod subsystem;
 pub mod test_hooks;
 mod transfer;
 mod units;
+mod version;
 
 pub use checker::{LOG_LIMIT, Rule, Severity, Violation};
 pub use config::{
     ClientModel, ClientRings, CompletionOrder, DoorbellBufferMode, MAX_CONTROLLER_MEMORY, MAX_ENTRIES,
     MAX_MDTS, MAX_NAMESPACES, MAX_POLLERS, MAX_STRIDE, MAX_WINDOW, NamespaceConfig, SoftConfig,
-    SoftConfigError, StoreConfig, serial_of,
+    SoftConfigError, StoreConfig,
 };
 pub use device::SoftDevice;
 pub use error::SoftError;
@@ -72,5 +74,6 @@ pub use memory::IovaSpace;
 pub use optional::OptionalCommands;
 pub use power::{MAX_POWER_STATES, PowerState};
 pub use profile::{MediaProfile, Percentiles, Profile, ProfileError, ReadProfile, WriteProfile};
+pub use serial::serial_of;
 pub use statistics::Statistics;
 pub use subsystem::{Health, Subsystem};

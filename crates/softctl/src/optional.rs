@@ -6,7 +6,7 @@ use warpbell_nvme::{NvmOpcode, Status};
 
 use crate::checker::Rule;
 use crate::config::SoftConfigError;
-use crate::engine::{Command, Engine, Refused, field};
+use crate::engine::{Command, Engine, Refused, field, never};
 use crate::memory::PAGE;
 
 warpbell_base::options! {
@@ -19,6 +19,9 @@ warpbell_base::options! {
         pub no_write_zeroes: bool,
         /// Whether Dataset Management is missing.
         pub no_dataset_management: bool,
+        /// Whether Identify lacks the data structure with the limits (CNS 06h), as before version 2.0. There are limits
+        /// all the same.
+        pub no_limits: bool,
         /// WZSL: Write Zeroes is of at most `4096 << wzsl` bytes, 0 to 20; 0: no limit.
         pub wzsl: u8,
         /// DMRL: most ranges of Dataset Management; 0: no limit.
@@ -38,8 +41,10 @@ impl OptionalCommands {
                 "compare" => self.no_compare = true,
                 "write_zeroes" => self.no_write_zeroes = true,
                 "dataset_management" => self.no_dataset_management = true,
+                "limits" => self.no_limits = true,
                 other => {
-                    let limit = "must be some of compare, write_zeroes and dataset_management, joined by +";
+                    let limit =
+                        "must be some of compare, write_zeroes, dataset_management and limits, joined by +";
                     return Err(SoftConfigError::value(key, other, limit));
                 }
             }
@@ -68,10 +73,13 @@ impl OptionalCommands {
     }
 
     /// The limits, as Identify of the NVM command set says them.
-    pub(crate) fn identify(&self) -> IdentifyNvmController {
+    pub(crate) fn identify(&self) -> Result<IdentifyNvmController, Refused> {
+        if self.no_limits {
+            return Err(never(Status::INVALID_FIELD));
+        }
         let mut data = IdentifyNvmController::zeroed();
         (data.wzsl, data.dmrl, data.dmrsl, data.dmsl) = (self.wzsl, self.dmrl, self.dmrsl, self.dmsl);
-        data
+        Ok(data)
     }
 }
 
@@ -117,5 +125,29 @@ impl Engine {
         }
         self.violation(Rule::CommandSize, command, format_args!("{value} {what}, {name} is {limit}"));
         Err(self.blame(field::CDW10, Status::COMMAND_SIZE_LIMIT_EXCEEDED))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::SoftConfig;
+
+    fn error(text: &str) -> String {
+        SoftConfig::parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn optional_commands_and_their_limits() {
+        let config =
+            SoftConfig::parse("size=1m,lacks=compare+write_zeroes+limits,wzsl=1,dmrl=2,dmrsl=3,dmsl=4")
+                .unwrap();
+        let limits = config.optional;
+        assert_eq!(
+            (limits.no_compare, limits.no_write_zeroes, limits.no_dataset_management, limits.no_limits),
+            (true, true, false, true)
+        );
+        assert_eq!((limits.wzsl, limits.dmrl, limits.dmrsl, limits.dmsl), (1, 2, 3, 4));
+        assert!(error("size=1m,lacks=read").contains("lacks=read: must be some of compare, write_zeroes"));
+        assert!(error("size=1m,wzsl=21").contains("wzsl=21: must be a number from 0 to 20"));
     }
 }

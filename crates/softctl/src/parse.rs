@@ -12,15 +12,16 @@ use warpbell_base::SizeError;
 
 use crate::config::{
     ClientModel, ClientRings, CompletionOrder, DoorbellBufferMode, NamespaceConfig, SoftConfig,
-    SoftConfigError, StoreConfig, serial_of,
+    SoftConfigError, StoreConfig,
 };
 use crate::fault::FaultPlan;
 use crate::profile::Profile;
+use crate::serial::serial_of;
 use crate::subsystem::Health;
 use crate::units;
 
 const KEYS: &str = "size, file, block, writable, capacity, max_namespaces, queues, grant, entries, mdts, sgl, \
-                    lacks, wzsl, dmrl, dmrsl, dmsl, stride, dbbuf, wrr, wide_cids, cmb, pollers, pin, faults, \
+                    version, lacks, wzsl, dmrl, dmrsl, dmsl, stride, dbbuf, wrr, wide_cids, cmb, pollers, pin, faults, \
                     profile, slots, time, cache, client, rings, power, crdt, rtd3e, health, order, seed, poison, \
                     serial, model, firmware";
 
@@ -164,6 +165,7 @@ impl Parser {
             "entries" => config.max_entries = number(key, value, 2, crate::config::MAX_ENTRIES.into())?,
             "mdts" => config.mdts = number(key, value, 0, crate::config::MAX_MDTS.into())?,
             "sgl" => config.sgl = switch(key, value)?,
+            "version" => config.version = crate::version::parse(key, value)?,
             "lacks" => config.optional.lack(key, value)?,
             "wzsl" => config.optional.wzsl = number(key, value, 0, crate::config::MAX_MDTS.into())?,
             "dmrl" => config.optional.dmrl = number(key, value, 0, u8::MAX.into())?,
@@ -415,20 +417,6 @@ mod tests {
         assert_ne!(serial("file=/a"), serial("file=/b"));
         assert_eq!(serial("file=/a"), serial("size=1m,file=/a"), "a file's is the same each time");
         assert!([memory(), serial("file=/a")].iter().all(|serial| serial.len() <= 20));
-    }
-
-    #[test]
-    fn optional_commands_and_their_limits() {
-        let config =
-            SoftConfig::parse("size=1m,lacks=compare+write_zeroes,wzsl=1,dmrl=2,dmrsl=3,dmsl=4").unwrap();
-        let limits = config.optional;
-        assert_eq!(
-            (limits.no_compare, limits.no_write_zeroes, limits.no_dataset_management),
-            (true, true, false)
-        );
-        assert_eq!((limits.wzsl, limits.dmrl, limits.dmrsl, limits.dmsl), (1, 2, 3, 4));
-        assert!(error("size=1m,lacks=read").contains("lacks=read: must be some of compare, write_zeroes"));
-        assert!(error("size=1m,wzsl=21").contains("wzsl=21: must be a number from 0 to 20"));
     }
 
     #[test]

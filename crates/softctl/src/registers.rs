@@ -8,7 +8,7 @@ use warpbell_hw::{DmaAccess, Registers};
 use warpbell_nvme::Status;
 use warpbell_nvme::register::{
     Aqa, ArbitrationMechanism, Cap, Cc, CommandSet, Crto, Csts, NSSD_ABRUPT, NSSD_NORMAL, NSSR_MAGIC, Shn,
-    Shst, Vs, offset,
+    Shst, offset,
 };
 
 use crate::admin::{ADMIN_CQ, ADMIN_SQ};
@@ -23,8 +23,6 @@ use crate::subsystem::{Download, PendingReset};
 const MPSMAX: u8 = 4;
 /// CAP.TO, in 500 ms.
 const TIMEOUT: u8 = 4;
-/// The version that the controller claims.
-pub(crate) const VERSION: Vs = Vs::from_parts(2, 0, 0);
 
 impl Core {
     pub(crate) fn capabilities(&self) -> Cap {
@@ -67,7 +65,7 @@ impl Core {
         match at {
             offset::CAP => cap as u32,
             0x04 => (cap >> 32) as u32,
-            offset::VS => VERSION.into_bits(),
+            offset::VS => self.config.version.into_bits(),
             offset::CC => control.cc.into_bits(),
             offset::CSTS => control.csts.into_bits(),
             offset::AQA => control.aqa.into_bits(),

@@ -7,12 +7,14 @@ use warpbell_hw::{Device, Qid};
 use warpbell_nvme::command::{self, AsyncEvent, AsyncEventType, NSID_ALL};
 use warpbell_nvme::feature::{FeatureCapabilities, FeatureId, FeatureSelect, NumberOfQueues};
 use warpbell_nvme::identify::{
-    Cns, IdentifyController, IdentifyNamespace, NamespaceList, NsIdType, SglSupport, ns_id_descriptors,
+    Cns, IdentifyController, IdentifyNamespace, IdentifyNvmController, NamespaceList, NsIdType, SglSupport,
+    ns_id_descriptors,
 };
 use warpbell_nvme::log::{CommandsSupportedAndEffects, ErrorLogEntry, FirmwareSlotLog, LogPageId, SmartLog};
 use warpbell_nvme::queue_command::{self, QueuePriority};
+use warpbell_nvme::register::{Vs, offset};
 use warpbell_nvme::{AdminOpcode, NvmOpcode, Status};
-use warpbell_softctl::{CompletionOrder, NamespaceConfig, Rule, SoftConfig};
+use warpbell_softctl::{CompletionOrder, NamespaceConfig, OptionalCommands, Rule, SoftConfig};
 
 #[test]
 fn identify_tells_what_was_configured() {
@@ -42,6 +44,27 @@ fn identify_tells_what_was_configured() {
         expect(&mut client, bad(Cns::NAMESPACE, 0), Status::INVALID_NAMESPACE_OR_FORMAT);
         expect(&mut client, bad(Cns::ACTIVE_NAMESPACES, NSID_ALL), Status::INVALID_NAMESPACE_OR_FORMAT);
         expect(&mut client, bad(Cns(0x77), 1), Status::INVALID_FIELD);
+        client.assert_clean();
+    }
+}
+
+#[test]
+fn older_versions_are_claimed_with_and_without_limits() {
+    let version = Vs::from_parts(1, 4, 0);
+    let of = |optional: OptionalCommands| SoftConfig::new().version(version).optional(optional.dmrsl(7));
+    for mut client in Client::both(&of(OptionalCommands::new())) {
+        assert_eq!(client.device.registers().read32(offset::VS), version.into_bits());
+        let data: IdentifyController = parsed(&client.admin_data(command::identify(Cns::CONTROLLER, 0)));
+        assert_eq!(data.ver, version);
+        let data: IdentifyNvmController =
+            parsed(&client.admin_data(command::identify(Cns::CSI_CONTROLLER, 0)));
+        assert_eq!(data.dmrsl, 7);
+        client.assert_clean();
+    }
+    for mut client in Client::both(&of(OptionalCommands::new().no_limits(true))) {
+        let buffer = client.buffer.iova().0;
+        let asked = command::identify(Cns::CSI_CONTROLLER, 0).with_prp(buffer, 0);
+        expect(&mut client, asked, Status::INVALID_FIELD);
         client.assert_clean();
     }
 }

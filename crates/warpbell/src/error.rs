@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use warpbell_base::Time;
 use warpbell_driver::DriverError;
 use warpbell_files::Error as FileError;
 use warpbell_gpu::GpuError;
@@ -97,7 +98,8 @@ pub enum Error {
     Gpu(#[from] GpuError),
     /// A kernel that did not end by its limit.
     #[error(
-        "kernel {kernel}: past its limit, and still running {after:?} after its start{}",
+        "kernel {kernel}: past its limit, and still running {} after its start{}",
+        Time(*.after),
         if *.on_gpu { "; it cannot be killed without its context: end this process" } else { "; it is broken off" }
     )]
     Overdue {

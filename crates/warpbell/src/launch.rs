@@ -14,6 +14,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use warpbell_base::Time;
 use warpbell_gpu::{Function, LaunchConfig, Watchdog};
 use warpbell_kernels::abi::{
     BLOCK_THREADS_MAX, Grid, KernelArgs, Mailbox, check_arguments, check_size, check_taken,
@@ -375,7 +376,7 @@ impl Launch {
             Some(stop) => stop.watch(&self.name, limit),
             None => Err(Error::Argument {
                 object: "limit",
-                value: format!("{limit:?}"),
+                value: Time(limit).to_string(),
                 limit: format!("kernel {} was given no stop flag, by which to end it", self.name),
             }),
         };

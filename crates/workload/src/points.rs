@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use warpbell_base::Time;
 
 use crate::axis::{cpu_list, on_off, ring_places};
 use crate::experiment::ExperimentReport;
@@ -60,7 +61,7 @@ pub struct PointSummary {
 fn flags(job: &Job) -> Vec<(&'static str, Option<String>)> {
     let word = |value: &dyn std::fmt::Display| Some(value.to_string());
     let size = |bytes: u64| Some(ByteSize(bytes).to_string());
-    let time = |time: Duration| format!("{time:?}");
+    let time = |time: Duration| Time(time).to_string();
     let cache = job.array.as_ref();
     let mut all = vec![
         ("rw", word(&job.rw)),

@@ -9,6 +9,7 @@ use warpbell::{
 };
 use warpbell_driver::{DoorbellBuffer, Waiting};
 use warpbell_hw::{DeviceKind, DoorbellPath};
+use warpbell_nvme::register::Vs;
 use warpbell_sim::threaded::{Outcome, run_on};
 use warpbell_sim::{Case, Mode, Rig};
 use warpbell_tests::suite::{self, Calls, ResetOrder};
@@ -33,6 +34,9 @@ fn each_is_what_qemu_was_told() {
         let [namespace] = ssd.namespaces() else { panic!("one namespace: {:?}", ssd.namespaces()) };
         assert_eq!((namespace.block_size, namespace.bytes()), (512, SSD_BYTES));
         assert_eq!(ssd.max_transfer_bytes(), Some(512 << 10), "QEMU's default MDTS is 7");
+        assert_eq!(ssd.controller().version(), Vs::from_parts(1, 4, 0));
+        let limits = ssd.controller().command_limits();
+        assert_eq!(limits.range_blocks, Some(u32::MAX >> 10), "what QEMU's block layer takes at once: 2 GiB");
         assert_eq!(ssd.info().kind, DeviceKind::Pcie);
         assert_eq!(ssd.data_path().doorbells, DoorbellPath::Mapped);
         println!("{}: {} {}, {} bytes", ssd.name(), identify.model(), identify.serial(), namespace.bytes());

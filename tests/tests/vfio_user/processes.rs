@@ -85,7 +85,7 @@ fn until_the_parent_ends() {
 }
 
 fn serve() {
-    let served = Served::slow(ServerOptions::default());
+    let served = Served::stalled(ServerOptions::default());
     ready(&served.socket().display().to_string());
     until_the_parent_ends();
 }

@@ -33,9 +33,18 @@ impl Served {
 
     /// A controller so slow, after a while, that nothing long ends before it is disturbed.
     pub fn slow(options: ServerOptions) -> Served {
-        let plan = "[[fault]]\nkind = \"delay\"\nby = \"20ms\"\nopcode = \"read\"\nafter = 5000\n";
+        Served::delayed("20ms", options)
+    }
+
+    /// A controller that after a while does not answer before it is killed, however long that takes.
+    pub fn stalled(options: ServerOptions) -> Served {
+        Served::delayed("3600s", options)
+    }
+
+    fn delayed(by: &str, options: ServerOptions) -> Served {
+        let plan = format!("[[fault]]\nkind = \"delay\"\nby = \"{by}\"\nopcode = \"read\"\nafter = 5000\n");
         let mut config = SoftConfig::parse("size=16m").expect("a configuration");
-        config.faults = FaultPlan::from_toml(plan).expect("a plan");
+        config.faults = FaultPlan::from_toml(&plan).expect("a plan");
         Served::of(config, options)
     }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use warpbell::{IoEnd, IoOp, IoOutcome, IoRequest, RequestCheck, RequestQueue, RequestQueueSpec};
+use warpbell_base::Time;
 use warpbell_hw::{Lba, Nsid};
 
 use super::buffer::{IoBuffer, Use};
@@ -205,7 +206,10 @@ impl Driven {
         if in_time {
             return Ok(());
         }
-        Err(Failure::new(Code::Timeout, format!("{count} of {least} requests completed within {timeout:?}")))
+        Err(Failure::new(
+            Code::Timeout,
+            format!("{count} of {least} requests completed within {}", Time(timeout)),
+        ))
     }
 
     /// Begins what can begin. Where the queue is gone and no other can be made, requests end with it.

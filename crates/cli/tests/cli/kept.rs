@@ -33,35 +33,32 @@ fn limited(limits: &str, arguments: &[&str]) -> Output {
     shell.stdin(Stdio::null()).output().expect("the shell starts")
 }
 
-/// The report and the line of a bench over `others` and a served SSD whose server ends while it runs, and the name of that
-/// SSD.
-fn served_till_the_middle(others: &[&str], workload: &[&str]) -> (Value, String, String) {
+#[test]
+fn a_server_that_ends_does_not_take_the_results_of_host_queues_with_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("s.sock");
     let mut server = spawn(&["serve", "--size", "1m", "--socket", socket.to_str().expect("a path in UTF-8")]);
     let device = format!("vfio-user:{}", socket.display());
-    let arguments =
-        [&["bench"], others, &[device.as_str(), "--api", "host", "-o", "json"], workload].concat();
+    let arguments = ["bench", device.as_str(), "--api", "host", "-o", "json", "--runtime", "60s"];
     let client = spawn(&arguments);
     await_that(|| cpu_seconds(&client) > 0.3);
     signal(&server, "-TERM");
     let output = client.wait_with_output().expect("the client ends");
     server.wait().expect("the server ends");
     let (report, line) = kept(&arguments, &output);
-    (report, line, device)
-}
-
-#[test]
-fn a_server_that_ends_does_not_take_the_results_of_host_queues_with_it() {
-    let (report, line, _) = served_till_the_middle(&[], &["--runtime", "60s"]);
     assert!(report["ios"].as_u64().unwrap() > 0, "{report:#}");
     assert!(line.contains("I/Os failed") && line.contains("the device is gone"), "{line}");
 }
 
 #[test]
 fn a_sweep_over_two_ssds_of_which_one_breaks_keeps_what_was_measured_and_ends() {
-    let sweep = ["--runtime", "3s", "--axis", "iodepth=1,4"];
-    let (report, line, device) = served_till_the_middle(&["soft:size=1m"], &sweep);
+    let folder = tempfile::tempdir().expect("a folder");
+    let plan = folder.path().join("plan.toml");
+    std::fs::write(&plan, "[[fault]]\nkind = \"remove\"\nafter = 1000\ncount = 1\n").expect("a plan");
+    let device = format!("soft:size=1m,faults={}", plan.display());
+    let sweep = ["--api", "host", "--io-limit", "20m", "--axis", "iodepth=1,4", "-o", "json"];
+    let arguments = [&["bench", "soft:size=1m", &device], &sweep[..]].concat();
+    let (report, line) = kept(&arguments, &run(&arguments));
     let runs = report["runs"].as_array().expect("runs");
     assert!(!runs.is_empty() && runs[0]["ios"].as_u64().unwrap() > 0, "{report:#}");
     assert!(line.contains(&device) && line.contains("the device is gone"), "{line}");

@@ -110,6 +110,7 @@ pub struct IoCounters {
     pub register_reads: u64,
     /// Times that a wait slept for an interrupt.
     pub sleeps: u64,
-    /// Sleeps that ended without an interrupt, though there was a completion.
+    /// Sleeps that ended without an interrupt, though there was a completion, and none came for longer than any
+    /// coalescing takes.
     pub missed_interrupts: u64,
 }

@@ -8,13 +8,17 @@ use crate::{Completion, IoQueue};
 use super::LOOKS_PER_CHECK;
 use super::deadlines::STEPS;
 
+/// How long after its completion an interrupt may come and not be missed: interrupts that are gathered come 25.5 ms after the
+/// first completion at the latest.
+const LATEST_INTERRUPT: Duration = Duration::from_millis(30);
+
 impl IoQueue {
     /// The next completion or timeout; waits for it for up to `limit`. `None` then, or at once if nothing is
     /// outstanding that could still come. Rings first: what was pushed must not wait for itself.
     ///
     /// A queue pair with an interrupt vector lets the thread sleep until that fires; others are polled. Interrupts can
-    /// get lost: after a tenth of a second at most it polls all the same, and counts what it finds
-    /// ([`IoCounters::missed_interrupts`](crate::IoCounters)).
+    /// get lost: after a tenth of a second at most it polls all the same. For what it finds it waits for the interrupt,
+    /// up to 30 ms, and then counts it ([`IoCounters::missed_interrupts`](crate::IoCounters)).
     pub fn wait(&mut self, limit: Duration) -> Option<Completion> {
         self.ring();
         let end = self.now().saturating_add(limit);
@@ -51,7 +55,9 @@ impl IoQueue {
         let step = (self.deadlines.limit() / STEPS).max(Duration::from_millis(1));
         let fired = self.sleep(&vector, seen, limit.min(step).min(LONGEST_SLEEP));
         self.empty_polls = LOOKS_PER_CHECK;
-        if !fired && self.cq.poll(self.head).is_some() && !vector.sleep(seen, Duration::ZERO) {
+        // The controller posts a completion before it interrupts: a sleep may end in between.
+        let early = !fired && self.cq.poll(self.head).is_some();
+        if early && !self.sleep(&vector, seen, LATEST_INTERRUPT) {
             self.counters.missed_interrupts += 1;
             tracing::warn!(device = %self.pair.name, qid = %self.pair.qid, vector = vector.number,
                 "a completion came without an interrupt");

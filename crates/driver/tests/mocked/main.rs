@@ -9,6 +9,8 @@ mod causes;
 #[cfg(test)]
 mod io_queue;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod misfortune;
 #[cfg(test)]
 mod mock;

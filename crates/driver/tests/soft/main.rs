@@ -12,6 +12,8 @@ mod interrupts;
 #[cfg(test)]
 mod life;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod management;
 #[cfg(test)]
 mod power;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cudarc::driver::sys::{CUevent, CUevent_flags_enum, CUstream, CUstream_flags_enum};
+use warpbell_base::Time;
 
 use super::context::Context;
 use super::failure::Failure;
@@ -175,7 +176,7 @@ impl Stream {
         let drained = match ended {
             None | Some(Ok(true)) => true,
             Some(Ok(false)) => {
-                tracing::error!(stream = self.object("stream"), "not at its end after {limit:?}");
+                tracing::error!(stream = self.object("stream"), "not at its end after {}", Time(limit));
                 false
             }
             Some(Err(error)) => {

@@ -14,12 +14,12 @@ use zerocopy::{Immutable, IntoBytes};
 use super::firmware::GRANULARITY;
 use super::log::ERROR_ENTRIES;
 use super::{abort, aer, keep_alive};
-use crate::config::{CompletionOrder, FNV_BASIS, fnv};
+use crate::config::CompletionOrder;
 use crate::control::Control;
 use crate::core::Core;
 use crate::endpoint::IDENTITY;
 use crate::engine::{Command, Refused, field, never};
-use crate::registers::VERSION;
+use crate::serial::{FNV_BASIS, fnv};
 use crate::subsystem::{Allocated, CRITICAL_TEMPERATURE, SLOTS, WARNING_TEMPERATURE};
 use crate::transfer::Direction;
 
@@ -68,7 +68,7 @@ impl Core {
             Cns::CONTROLLER => Ok(page(&self.identify_controller())),
             Cns::CSI_CONTROLLER => {
                 nvm(csi)?;
-                Ok(page(&self.config.optional.identify()))
+                self.config.optional.identify().map(|data| page(&data))
             }
             _ => {
                 let mut data = [0; IDENTIFY_SIZE];
@@ -158,26 +158,14 @@ impl Core {
 
     fn identify_controller(&self) -> IdentifyController {
         let mut data = IdentifyController::zeroed();
-        let subsystem = &self.subsystem;
-        (data.vid, data.ssvid) = (IDENTITY.vendor, IDENTITY.vendor);
-        data.sn = pad_ascii(&subsystem.serial);
-        data.mn = pad_ascii(&subsystem.model);
-        data.fr = subsystem.state().firmware.revision();
-        data.rab = 5;
-        data.cmic = Cmic::new().with_multi_controller(subsystem.several);
+        self.identify_subsystem(&mut data);
+        self.identify_commands(&mut data);
+        self.identify_power(&mut data);
         data.mdts = self.config.mdts;
         data.cntlid = self.cntlid;
-        data.ver = VERSION;
-        data.oaes = Oaes::new()
-            .with_namespace_attribute(true)
-            .with_firmware_activation(true)
-            .with_subsystem_shutdown(true);
+        data.ver = self.config.version;
         data.cntrltype = ControllerType::IO;
-        data.oacs = Oacs::new()
-            .with_ns_management(true)
-            .with_format_nvm(true)
-            .with_firmware(true)
-            .with_dbbuf(self.offers_doorbell_buffer());
+        data.rab = 5;
         let offer = Experimental::new()
             .with_ordered_completions(matches!(self.config.order, CompletionOrder::Submission { .. }))
             .with_wide_cids(self.config.wide_cids);
@@ -186,36 +174,56 @@ impl Core {
         }
         [data.crdt1, data.crdt2, data.crdt3] = self.config.retry_delays;
         data.rtd3e = u32::try_from(self.config.shutdown_time.as_micros()).unwrap_or(u32::MAX);
-        self.identify_power(&mut data);
-        data.kas = keep_alive::GRANULARITY;
-        data.acl_z = abort::LIMIT_Z;
-        data.aerl_z = aer::LIMIT_Z;
-        data.frmw =
-            Frmw::new().with_slot1_read_only(true).with_slots(SLOTS).with_activation_without_reset(true);
-        data.fwug = GRANULARITY;
-        data.lpa = Lpa::new().with_command_effects(true).with_extended_data(true).with_supported_pages(true);
-        data.elpe_z = (ERROR_ENTRIES - 1) as u8;
-        data.wctemp = WARNING_TEMPERATURE;
-        data.cctemp = CRITICAL_TEMPERATURE;
-        {
-            let state = subsystem.state();
-            data.tnvmcap = state.total_capacity().into();
-            data.unvmcap = u128::from(state.unallocated).into();
-        }
-        // After a sanitize operation nothing more happens to the media.
-        data.sanicap = Sanicap::new().with_ces(true).with_bes(true).with_ows(true).with_nodmmas(1);
         data.sqes = EntrySizes::new().with_min(6).with_max(6);
         data.cqes = EntrySizes::new().with_min(4).with_max(4);
-        data.nn = subsystem.last_nsid;
-        data.oncs = self.config.optional.oncs();
-        data.fna = Fna::new().with_crypto_erase(true);
-        data.vwc = Vwc::new().with_present(true).with_flush_all(3);
         if self.config.sgl {
             data.sgls = Sgls::new().with_support(SglSupport::ANY_ALIGNMENT).with_bit_bucket(true);
         }
+        data
+    }
+
+    /// What the controllers of the subsystem have in common: names, namespaces, firmware and media.
+    fn identify_subsystem(&self, data: &mut IdentifyController) {
+        let subsystem = &self.subsystem;
+        (data.vid, data.ssvid) = (IDENTITY.vendor, IDENTITY.vendor);
+        data.sn = pad_ascii(&subsystem.serial);
+        data.mn = pad_ascii(&subsystem.model);
         let nqn = format!("nqn.2014-08.org.nvmexpress:uuid:{}", text(&self.uuid("0")));
         data.subnqn[..nqn.len()].copy_from_slice(nqn.as_bytes());
-        data
+        data.cmic = Cmic::new().with_multi_controller(subsystem.several);
+        data.frmw =
+            Frmw::new().with_slot1_read_only(true).with_slots(SLOTS).with_activation_without_reset(true);
+        data.fwug = GRANULARITY;
+        data.wctemp = WARNING_TEMPERATURE;
+        data.cctemp = CRITICAL_TEMPERATURE;
+        data.nn = subsystem.last_nsid;
+        let state = subsystem.state();
+        data.fr = state.firmware.revision();
+        data.tnvmcap = state.total_capacity().into();
+        data.unvmcap = u128::from(state.unallocated).into();
+    }
+
+    /// Commands, features, logs and events that the controller has.
+    fn identify_commands(&self, data: &mut IdentifyController) {
+        data.oaes = Oaes::new()
+            .with_namespace_attribute(true)
+            .with_firmware_activation(true)
+            .with_subsystem_shutdown(true);
+        data.oacs = Oacs::new()
+            .with_ns_management(true)
+            .with_format_nvm(true)
+            .with_firmware(true)
+            .with_dbbuf(self.offers_doorbell_buffer());
+        data.oncs = self.config.optional.oncs();
+        data.kas = keep_alive::GRANULARITY;
+        data.acl_z = abort::LIMIT_Z;
+        data.aerl_z = aer::LIMIT_Z;
+        data.lpa = Lpa::new().with_command_effects(true).with_extended_data(true).with_supported_pages(true);
+        data.elpe_z = (ERROR_ENTRIES - 1) as u8;
+        // After a sanitize operation nothing more happens to the media.
+        data.sanicap = Sanicap::new().with_ces(true).with_bes(true).with_ows(true).with_nodmmas(1);
+        data.fna = Fna::new().with_crypto_erase(true);
+        data.vwc = Vwc::new().with_present(true).with_flush_all(3);
     }
 
     fn descriptors(&self, one: &Allocated) -> Page {

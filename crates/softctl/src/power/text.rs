@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use warpbell_base::Time;
+
 use super::{MAX_POWER_STATES, POWERS, PowerState};
 use crate::config::SoftConfigError;
 use crate::units;
@@ -62,7 +64,7 @@ pub(crate) fn check(states: &[PowerState]) -> Result<(), SoftConfigError> {
             return Err(refused(&one, limit));
         }
         if state.entry > longest || state.exit > longest {
-            return Err(refused(&one, format!("latencies must be at most {longest:?}")));
+            return Err(refused(&one, format!("latencies must be at most {}", Time(longest))));
         }
         if index == 0 && !state.operational {
             return Err(refused(&one, "must be operational"));

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
+use warpbell_base::Time;
 
 use super::{MediaProfile, Percentiles, Profile, ReadProfile, WriteProfile};
 use crate::units;
@@ -152,10 +153,11 @@ impl Profile {
         };
         let busy = self.read.busy;
         let least = busy.max(stripe(self.read.bandwidth));
-        let limit = format!("must be {least:?} or more: busy, and the transfer of a stripe, are parts of it");
+        let limit =
+            format!("must be {} or more: busy, and the transfer of a stripe, are parts of it", Time(least));
         at_least("read.latency.min", self.read.latency.min, least, &limit)?;
         let least = stripe(self.write.bandwidth);
-        let limit = format!("must be {least:?} or more: the transfer of a stripe is a part of it");
+        let limit = format!("must be {} or more: the transfer of a stripe is a part of it", Time(least));
         at_least("write.latency.min", self.write.latency.min, least, &limit)?;
         if self.buffer_bytes < self.media.program_size {
             let least = self.media.program_size;
@@ -186,7 +188,7 @@ impl MediaProfile {
 
 fn at_least(key: &str, value: Duration, least: Duration, limit: &str) -> Result<(), Refused> {
     if value < least {
-        return Err(Refused(key.to_owned(), format!("{value:?}"), limit.to_owned()));
+        return Err(Refused(key.to_owned(), Time(value).to_string(), limit.to_owned()));
     }
     Ok(())
 }
@@ -202,7 +204,7 @@ fn increasing(table: &str, latency: &Percentiles) -> Result<(), Refused> {
     let named = latency.named();
     for pair in named.windows(2) {
         let [(low, before), (high, value)] = pair else { continue };
-        let limit = format!("must be {low}, {before:?}, or more");
+        let limit = format!("must be {low}, {}, or more", Time(*before));
         at_least(&format!("{table}.latency.{high}"), *value, *before, &limit)?;
     }
     Ok(())
@@ -301,12 +303,12 @@ mod tests {
     fn errors_name_file_key_value_and_limit() {
         assert_eq!(
             error("p90 = \"95us\"", "p90 = \"70us\""),
-            "profile <text>: read.latency.p90 = 70µs: must be p50, 80µs, or more"
+            "profile <text>: read.latency.p90 = 70us: must be p50, 80us, or more"
         );
         assert!(error("\"6.5GB/s\"", "\"6.5\"").contains("read.bandwidth = 6.5: must be a rate"));
         assert!(error("\"6.5GB/s\"", "\"6kB/s\"").contains("read.bandwidth = 6000: must be 1MB/s or more"));
         assert!(
-            error("busy = \"50us\"", "busy = \"70us\"").contains("read.latency.min = 65µs: must be 70µs")
+            error("busy = \"50us\"", "busy = \"70us\"").contains("read.latency.min = 65us: must be 70us")
         );
         assert!(error("units = 128", "units = 0").contains("media.units = 0: must be 1 to 4096"));
         assert!(error("\"16k\"", "\"100\"").contains("media.stripe = 100: must be 512 to 16777216"));

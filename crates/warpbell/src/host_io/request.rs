@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::time::Duration;
 
+use warpbell_base::Time;
 use warpbell_hw::{Lba, Nsid};
 use warpbell_kernels::abi;
 use warpbell_nvme::command::{self, DsmCdw11, DsmRange};
@@ -116,7 +117,7 @@ impl IoOutcome {
     pub fn describe(self, limit: Duration) -> String {
         match self {
             IoOutcome::Done | IoOutcome::Status(_) => describe_status(self.status_bits()),
-            IoOutcome::TimedOut => format!("no completion within {limit:?}"),
+            IoOutcome::TimedOut => format!("no completion within {}", Time(limit)),
             IoOutcome::QueueGone => {
                 "its queue was given up, after a reset or a command without an answer".to_owned()
             }

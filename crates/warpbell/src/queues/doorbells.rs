@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use warpbell_base::Time;
 use warpbell_gpu::Gpu;
 use warpbell_gpu::routes::{self, DoorbellAccess, DoorbellRoute};
 use warpbell_hw::{Device, DoorbellKind, DoorbellPath, DoorbellProxy, Doorbells, Nsid, Qid};
@@ -192,8 +193,10 @@ impl DoorbellRequest<'_> {
             Ok(Rung::Answered) => Proven::Yes,
             Ok(Rung::Unanswered(proof)) => {
                 let limit = MAPPED_LIMIT;
-                let reason =
-                    format!("a kernel's store to the mapped doorbell brought no completion within {limit:?}");
+                let reason = format!(
+                    "a kernel's store to the mapped doorbell brought no completion within {}",
+                    Time(limit)
+                );
                 Proven::No(Some(proof), reason)
             }
             Ok(Rung::NotRun) => Proven::No(None, not_run()),

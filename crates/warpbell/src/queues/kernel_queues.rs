@@ -220,29 +220,41 @@ impl KernelQueues {
         start: u64,
         epoch: u32,
     ) -> Result<(), Error> {
-        let spec = &self.spec;
         self.pages.renew(slot)?;
+        put(&self.states, slot, &self.state(slot, rings, start))?;
+        if !off(Mutation::WordsKept) {
+            self.clear_words(slot)?;
+        }
+        put(&self.refs, self.queues() + slot, &self.reference(slot, rings, epoch))?;
+        // Last: a lane that sits there and sees this finds the rest.
+        self.pages.set_state(slot, abi::QUEUE_RUNNING);
+        Ok(())
+    }
+
+    /// The state of a queue that begins in that slot.
+    fn state(&self, slot: usize, rings: &RingAddresses, start: u64) -> abi::QueueState {
+        let limits = &self.spec.limits;
         let trace = self.trace.as_ref().map_or(0, |trace| trace.address(slot % self.queues()));
         let (flush_register, flush_data) = self
             .flush
             .as_ref()
             .map_or((0, 0), |flush| (flush.register(), flush.data(self.pages.address(slot))));
-        let state = first_state(start, rings.shadow);
-        let state = abi::QueueState {
+        abi::QueueState {
             trace,
             flush_register,
             flush_data,
-            deallocate_blocks: spec.limits.ranges_blocks.unwrap_or(0),
-            deallocate_ranges: spec.limits.ranges.unwrap_or(0),
-            deallocate_range_blocks: spec.limits.range_blocks.unwrap_or(0),
-            ..state
-        };
-        put(&self.states, slot, &state)?;
-        if !off(Mutation::WordsKept) {
-            self.clear_words(slot)?;
+            deallocate_blocks: limits.ranges_blocks.unwrap_or(0),
+            deallocate_ranges: limits.ranges.unwrap_or(0),
+            deallocate_range_blocks: limits.range_blocks.unwrap_or(0),
+            ..first_state(start, rings.shadow)
         }
+    }
+
+    /// By what kernels find the queue in that slot.
+    fn reference(&self, slot: usize, rings: &RingAddresses, epoch: u32) -> abi::QueueRef {
+        let spec = &self.spec;
         let shift = rings.entries.trailing_zeros();
-        let queue = abi::QueueRef {
+        abi::QueueRef {
             sq: rings.sq,
             cq: rings.cq,
             sq_doorbell: rings.sq_doorbell,
@@ -264,11 +276,7 @@ impl KernelQueues {
             sharing: spec.sharing.code(),
             flags: flags(spec, rings) | if self.flush.is_some() { abi::QUEUE_FLUSH } else { 0 },
             ..abi::QueueRef::new()
-        };
-        put(&self.refs, self.queues() + slot, &queue)?;
-        // Last: a lane that sits there and sees this finds the rest.
-        self.pages.set_state(slot, abi::QUEUE_RUNNING);
-        Ok(())
+        }
     }
 
     /// Not by a fill: on a GPU that would be a kernel, which waits for those that run.

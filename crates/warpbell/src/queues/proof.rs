@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use warpbell_base::Time;
 use warpbell_driver::{IoQueue, IoQueueOptions, QueueSpec};
 use warpbell_gpu::routes::DoorbellAccess;
 use warpbell_hw::Nsid;
@@ -80,7 +81,7 @@ impl Proof {
         if proof.is_answered(limit) {
             return Ok(Box::new(proof));
         }
-        let reason = format!("a Flush that the host rang was not answered within {limit:?}");
+        let reason = format!("a Flush that the host rang was not answered within {}", Time(limit));
         Err(Error::doorbells(source.controller().device().as_ref(), reason))
     }
 

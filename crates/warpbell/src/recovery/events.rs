@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use warpbell_base::Time;
 use warpbell_driver::{AsyncEvent, EventDetail, Notice};
 use warpbell_hw::Qid;
 use warpbell_nvme::log::CriticalWarning;
@@ -171,15 +172,19 @@ impl fmt::Display for RecoveryEvent {
         match self {
             RecoveryEvent::TimedOut { queue, tag } => write!(f, "{queue}: command {tag:#x} timed out"),
             RecoveryEvent::Aborted { queue, tag, answer, took } => {
-                write!(f, "{queue}: Abort of command {tag:#x}: {answer} after {took:?}")
+                write!(f, "{queue}: Abort of command {tag:#x}: {answer} after {}", Time(*took))
             }
             RecoveryEvent::Resolved { queue, took } => {
-                write!(f, "{queue}: all commands that timed out have completed, {took:?} after the first")
+                write!(
+                    f,
+                    "{queue}: all commands that timed out have completed, {} after the first",
+                    Time(*took)
+                )
             }
             RecoveryEvent::QueueLost { queue, reason } => write!(f, "{queue} is given up: {reason}"),
-            RecoveryEvent::QueueDeleted { queue, took } => write!(f, "{queue}: deleted in {took:?}"),
+            RecoveryEvent::QueueDeleted { queue, took } => write!(f, "{queue}: deleted in {}", Time(*took)),
             RecoveryEvent::QueueReplaced { queue, by, epoch, took } => {
-                write!(f, "{queue}: replaced by id {} (epoch {epoch}) after {took:?}", by.get())
+                write!(f, "{queue}: replaced by id {} (epoch {epoch}) after {}", by.get(), Time(*took))
             }
             RecoveryEvent::QueueDead { queue, reason } => write!(f, "{queue} is not replaced: {reason}"),
             RecoveryEvent::IdFree { queue } => write!(f, "{queue}: kernels have left it; its id is free"),
@@ -190,12 +195,14 @@ impl fmt::Display for RecoveryEvent {
                 write!(f, "function level reset, because {reason}")
             }
             RecoveryEvent::ResetDone { took, changed_namespaces } if changed_namespaces.is_empty() => {
-                write!(f, "reset done in {took:?}")
+                write!(f, "reset done in {}", Time(*took))
             }
             RecoveryEvent::ResetDone { took, changed_namespaces } => {
-                write!(f, "reset done in {took:?}; changed namespaces: {changed_namespaces:?}")
+                write!(f, "reset done in {}; changed namespaces: {changed_namespaces:?}", Time(*took))
             }
-            RecoveryEvent::ResetFailed { reason, took } => write!(f, "reset failed after {took:?}: {reason}"),
+            RecoveryEvent::ResetFailed { reason, took } => {
+                write!(f, "reset failed after {}: {reason}", Time(*took))
+            }
             RecoveryEvent::SsdLost { reason } => write!(f, "the SSD is given up: {reason}"),
         }
     }

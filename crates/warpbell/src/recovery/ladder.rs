@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use warpbell_base::Time;
+
 use super::RecoveryPolicy;
 use super::mutation::{Mutation, off};
 
@@ -97,10 +99,10 @@ impl Stage {
         if let Some(overdue) = commands.iter().find(is_overdue) {
             let Command { lane, k, .. } = overdue.command;
             return Step::GiveUp(format!(
-                "command {k} of lane {} of warp slot {} has no completion {:?} after its Abort was due",
+                "command {k} of lane {} of warp slot {} has no completion {} after its Abort was due",
                 lane % 32,
                 lane / 32,
-                policy.settle
+                Time(policy.settle)
             ));
         }
         let known = |command: &Command| commands.iter().any(|awaited| awaited.command == *command);

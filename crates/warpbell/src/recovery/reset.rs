@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use warpbell_base::Time;
 use warpbell_driver::{ControllerState, DriverError, ResetMethod, ResetReport};
 
 use super::ladder::Stage;
@@ -20,7 +21,7 @@ impl Recovery {
         looking.resets.retain(|at| now.saturating_sub(*at) < window);
         if looking.resets.len() >= self.policy.resets as usize && !off(Mutation::ResetWithoutBound) {
             let count = looking.resets.len();
-            let reason = format!("{reason}; it was reset {count} times within {window:?} before");
+            let reason = format!("{reason}; it was reset {count} times within {} before", Time(window));
             return self.lose_ssd(looking, tables, reason);
         }
         looking.resets.push_back(now);
@@ -56,7 +57,7 @@ impl Recovery {
                 self.lose_ssd(
                     looking,
                     tables,
-                    format!("kernels did not leave its queues within {took:?}: {why}"),
+                    format!("kernels did not leave its queues within {}: {why}", Time(took)),
                 );
             }
             return;

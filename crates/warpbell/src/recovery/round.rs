@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use warpbell_base::Time;
 use warpbell_driver::{AbortOutcome, ControllerState, DriverError, EventDetail};
 use warpbell_hw::{Cid, Qid};
 use warpbell_vfio::PciDevice;
@@ -387,7 +388,8 @@ impl Recovery {
 /// Why a queue is not replaced, and what helps.
 fn no_room(limit: Duration) -> String {
     format!(
-        "no slot or identifier was free within {limit:?}: kernels still use the queues before it. Attach with more replacement queues \
-         (AttachOptions::replacement_queues), open with more queues (OpenOptions::queues), or allow more time (RecoveryPolicy::replace)"
+        "no slot or identifier was free within {}: kernels still use the queues before it. Attach with more replacement queues \
+         (AttachOptions::replacement_queues), open with more queues (OpenOptions::queues), or allow more time (RecoveryPolicy::replace)",
+        Time(limit)
     )
 }

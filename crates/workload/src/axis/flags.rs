@@ -8,6 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use warpbell::{Place, RingPlaces};
+use warpbell_base::Time;
 
 use crate::opening::data_place;
 use crate::options::BenchOptions;
@@ -202,7 +203,7 @@ fn show_open_time(value: &Option<Duration>) -> String {
 }
 
 fn show_time(value: &Duration) -> String {
-    format!("{value:?}")
+    Time(*value).to_string()
 }
 
 fn read_switch(value: &str) -> Result<bool, ValueError> {

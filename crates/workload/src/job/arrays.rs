@@ -1,6 +1,7 @@
 //! The checks of `--api array`: the cache, and the pages that are to be found in it.
 
 use serde::{Deserialize, Serialize};
+use warpbell_base::Time;
 
 use super::check::{conflict, too_large, too_small};
 use super::{BUFFER_LIMIT, JobError, LANES};
@@ -127,7 +128,7 @@ fn refuse_others(options: &BenchOptions) -> Result<(), JobError> {
     }
     if !options.ramp.is_zero() {
         let reason = "the cache is filled before with --hit-rate above 0, and is empty at first without, as it should be";
-        return refused("ramp", format!("{:?}", options.ramp), reason);
+        return refused("ramp", Time(options.ramp).to_string(), reason);
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use warpbell::{CidLayout, LayoutError};
+use warpbell_base::Time;
 use warpbell_driver::Coalescing;
 
 use super::{DEFAULT_RUNTIME, Job, JobError, LANES, LONGEST_INTERVAL, Limits, MAX_DEPTH, SHORTEST_INTERVAL};
@@ -193,7 +194,9 @@ pub(super) fn too_small(flag: &'static str, value: impl ToString, limit: impl To
 
 pub(super) fn at_least(flag: &'static str, value: Option<Duration>, limit: Duration) -> Result<(), JobError> {
     match value {
-        Some(value) if value < limit => Err(too_small(flag, format!("{value:?}"), format!("{limit:?}"))),
+        Some(value) if value < limit => {
+            Err(too_small(flag, Time(value).to_string(), Time(limit).to_string()))
+        }
         _ => Ok(()),
     }
 }

@@ -389,6 +389,7 @@ WARPBELL_CACHE_CALL(bool, class Group, class Word)::read_word(const Group& group
     const bool had = seen.line != cache_lines::none && lines_.holds(seen);
     if (had) {
         lines_.template note_use<Policy>(seen);
+        port::count_word();
     }
     // One lane counts for those of a page.
     const u64 whose = had ? page : ~0ull;

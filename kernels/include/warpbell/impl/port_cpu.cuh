@@ -262,6 +262,7 @@ WARPBELL_PORT void pause_longer(u32 polls) { simt::pause((simt::shortest_pause_n
 WARPBELL_PORT void count_entry_written() { simt::count_sqe(1); }
 WARPBELL_PORT void count_entry_reaped() { simt::count_cqe(1); }
 WARPBELL_PORT void count_poll() { simt::count_poll(); }
+WARPBELL_PORT void count_word() { simt::count_word(); }
 // Polls that this lane has counted; ~0 where nobody counts.
 WARPBELL_PORT u64 polls_of_lane() { return simt::polls_of_lane(); }
 

@@ -435,6 +435,7 @@ WARPBELL_D void pause_longer(u32 polls) { asm volatile("nanosleep.u32 %0;" ::"r"
 WARPBELL_D void count_entry_written() {}
 WARPBELL_D void count_entry_reaped() {}
 WARPBELL_D void count_poll() {}
+WARPBELL_D void count_word() {}
 // Polls that this lane has counted; ~0 where nobody counts.
 WARPBELL_D u64 polls_of_lane() { return ~0ull; }
 

@@ -110,7 +110,9 @@ impl Interrupts for Mock {
         let refused = self.state().behaviour.no_vector;
         let flags = rustix::event::EventfdFlags::CLOEXEC;
         let event = refused.map_or_else(|| rustix::event::eventfd(0, flags), Err);
-        event.map_err(|errno| InterruptError::System { vector, source: errno.into() })
+        let event = event.map_err(|errno| InterruptError::System { vector, source: errno.into() })?;
+        self.state().vectors.insert(vector, event.try_clone().unwrap());
+        Ok(event)
     }
 }
 

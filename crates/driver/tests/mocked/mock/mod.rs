@@ -6,6 +6,7 @@ mod device;
 mod host;
 
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -115,6 +116,8 @@ pub struct State {
     pub features: Vec<(u32, u32)>,
     /// The command being executed is not to be completed.
     mute: bool,
+    /// The eventfds of vectors that are listened to.
+    vectors: BTreeMap<u16, OwnedFd>,
     /// Until when registers read all ones after an NVM subsystem reset.
     silent_until: Duration,
 }
@@ -189,6 +192,7 @@ impl Mock {
                 event_requests: vec![],
                 features: vec![],
                 mute: false,
+                vectors: BTreeMap::new(),
                 silent_until: Duration::ZERO,
             }),
             clock: Arc::new(VirtualClock::default()),
@@ -252,6 +256,11 @@ impl Mock {
         let mut state = self.state();
         state.swallowed.retain(|command| *command != (qid, cid));
         state.post(&self.dma, qid, cid, status, 0);
+    }
+
+    /// Interrupts.
+    pub fn fire(&self, vector: u16) {
+        rustix::io::write(&self.state().vectors[&vector], &1u64.to_ne_bytes()).unwrap();
     }
 
     /// Completes a command with an entry of which `change` spoils something.

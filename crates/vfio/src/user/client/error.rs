@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::io::Errno;
+use warpbell_base::Time;
 
 use super::socket::SocketError;
 use super::wire::{Command, WireError};
@@ -98,8 +99,9 @@ pub enum UserError {
     },
     /// No reply in time.
     #[error(
-        "vfio-user:{}: {command} of {object}: no reply within {limit:?}; the server hangs, or serves another client",
-        socket.display()
+        "vfio-user:{}: {command} of {object}: no reply within {}; the server hangs, or serves another client",
+        socket.display(),
+        Time(*limit)
     )]
     Timeout {
         /// The socket's path.
