@@ -12,10 +12,10 @@
 // | try_load, store, atomic_add  | each lane its own | each lane its own; success without an index |
 // | acquire (group, index)       | the same in each  | a guard of the elements of one page         |
 //
-// Elements of 4 and of 8 bytes at multiples of their size are moved in one piece. Others are not: while one
-// is stored, another warp may see a part of it. Such a word is loaded without a pin where its page is there:
-// by each lane alone, without an atomic. For all else one warp's lanes that want elements of one page share
-// its lookup. Within a guard there is none.
+// Elements of 4 and of 8 bytes at multiples of their size are words, moved in one piece by relaxed accesses.
+// A word is loaded without a pin where its page is there: by each lane alone, without an atomic. Of other
+// elements another warp may see a part while one is stored. For them, and for stores, one warp's lanes that
+// want elements of one page share its lookup. Within a guard there is none.
 #pragma once
 
 #include "cache.cuh"
@@ -56,6 +56,28 @@ template <class To, class From> WARPBELL_D void copy_bytes(To* to, const From* f
     copy_odd(out, in, bytes);
 }
 
+// Of an element whose size is not known: a word in one relaxed access, as `read_word` loads it; or bytes.
+WARPBELL_D void load_bytes(u8* to, const u8* data, u32 bytes) {
+    const u32 places = static_cast<u32>(reinterpret_cast<u64>(to) | reinterpret_cast<u64>(data));
+    if (bytes == 8u && (places & 7u) == 0) {
+        *reinterpret_cast<u64*>(to) = port::load_relaxed_gpu(reinterpret_cast<const u64*>(data));
+    } else if (bytes == 4u && (places & 3u) == 0) {
+        *reinterpret_cast<u32*>(to) = port::load_relaxed_gpu(reinterpret_cast<const u32*>(data));
+    } else {
+        copy_bytes(to, data, bytes);
+    }
+}
+WARPBELL_D void store_bytes(u8* data, const u8* from, u32 bytes) {
+    const u32 places = static_cast<u32>(reinterpret_cast<u64>(data) | reinterpret_cast<u64>(from));
+    if (bytes == 8u && (places & 7u) == 0) {
+        port::store_relaxed_gpu(reinterpret_cast<u64*>(data), *reinterpret_cast<const u64*>(from));
+    } else if (bytes == 4u && (places & 3u) == 0) {
+        port::store_relaxed_gpu(reinterpret_cast<u32*>(data), *reinterpret_cast<const u32*>(from));
+    } else {
+        copy_bytes(data, from, bytes);
+    }
+}
+
 // The word that moves a whole element in one access, where it lies at a multiple of its size.
 template <u32 Bytes> struct word_of {
     static constexpr bool exists = false;
@@ -91,11 +113,11 @@ template <class T> WARPBELL_NOINLINE T loaded_part(T value, const u8* data, u32 
 template <class T> WARPBELL_NOINLINE void stored_part(u8* data, T value, u32 done, u32 bytes) {
     copy_bytes(data, reinterpret_cast<const u8*>(&value) + done, bytes);
 }
-// `value` is aligned as a word.
+// Relaxed, as `read_word` loads it. `value` is aligned as a word.
 template <class T> WARPBELL_D void load_part(T& value, const u8* data, u32 done, u32 bytes) {
     using word = typename word_of<sizeof(T)>::type;
     if (is_one_word<T>(data, bytes)) {
-        port::copy_word(reinterpret_cast<word*>(&value), reinterpret_cast<const word*>(data));
+        value = from_word<T>(port::load_relaxed_gpu(reinterpret_cast<const word*>(data)));
     } else {
         value = loaded_part(value, data, done, bytes);
     }
@@ -103,7 +125,6 @@ template <class T> WARPBELL_D void load_part(T& value, const u8* data, u32 done,
 template <class T> WARPBELL_D void store_part(u8* data, const T& value, u32 done, u32 bytes) {
     using word = typename word_of<sizeof(T)>::type;
     if (is_one_word<T>(data, bytes)) {
-        // As `read_word` reads it.
         port::store_relaxed_gpu(reinterpret_cast<word*>(data), word_from(value));
     } else {
         stored_part(data, value, done, bytes);
@@ -159,17 +180,29 @@ template <class T, class Cache, class Group> class element_guard {
         return page_ && index < count_ && at >= page_begin_ && at + sizeof(T) <= page_end_;
     }
     WARPBELL_D T operator[](u64 index) const {
-        T value;
-        detail::copy_bytes(&value, page_.template data<u8>() + offset(index), sizeof(T));
-        return value;
+        const u8* const data = page_.template data<u8>() + offset(index);
+        if constexpr (detail::word_of<sizeof(T)>::exists) {
+            alignas(typename detail::word_of<sizeof(T)>::type) T value;
+            detail::load_part(value, data, 0, sizeof(T));
+            return value;
+        } else {
+            T value;
+            detail::copy_bytes(&value, data, sizeof(T));
+            return value;
+        }
     }
     // False: the cache is for reading.
     WARPBELL_D bool set(u64 index, T value) {
         u8* const data = page_.template writable<u8>();
-        if (data != nullptr) {
+        if (data == nullptr) {
+            return false;
+        }
+        if constexpr (detail::word_of<sizeof(T)>::exists) {
+            detail::store_part(data + offset(index), value, 0, sizeof(T));
+        } else {
             detail::copy_bytes(data + offset(index), &value, sizeof(T));
         }
-        return data != nullptr;
+        return true;
     }
     WARPBELL_D void release() { page_.release(); }
 
@@ -207,11 +240,15 @@ template <class T, class Cache> class array_view {
     }
 
   private:
-    template <class Group, class Stores, class Move, class... Held>
+    // try_load; `held` are values of the caller, which are in no registers while a page is missing.
+    template <class Group, class... Held>
+    WARPBELL_D status load_holding(const Group& group, optional<u64> index, T& value, u64 timeout_ns,
+                                   Held&... held);
+    template <class Group, class Stores, class Move>
     WARPBELL_D status each_part(const Group& group, optional<u64> index, Stores stores, Move move,
-                                u64 timeout_ns, Held&... held) {
+                                u64 timeout_ns) {
         return detail::each_part(group, cache_, first_byte_, inside_, sizeof(T), index, stores, move,
-                                 timeout_ns, held...);
+                                 timeout_ns);
     }
 
     Cache& cache_;

@@ -217,6 +217,7 @@ WARPBELL_SWITCH(ARRAY_INDEX_UNCHECKED, array_index_unchecked); // array: there i
 WARPBELL_SWITCH(ARRAY_END_UNCHECKED, array_end_unchecked); // array: an element that ends behind the last page is stored as far as it goes
 WARPBELL_SWITCH(CACHE_LATE_STAMP_OLDEST, cache_late_stamp_oldest); // cache: a line that is used while lines are compared looks like the oldest
 WARPBELL_SWITCH(CACHE_WORD_UNCHECKED, cache_word_unchecked); // cache: a word that was read without a pin counts, whatever has become of its line
+WARPBELL_SWITCH(CACHE_WORD_UNSYNCED, cache_word_unsynced); // cache: a word is read without a pin before other lanes have stored it
 WARPBELL_SWITCH(CACHE_WORD_EARLY, cache_word_early); // cache: a word is read without a pin before its page is there
 WARPBELL_SWITCH(CACHE_WORD_UNNOTED, cache_word_unnoted); // cache: the policy is not told of a word that was read without a pin
 WARPBELL_SWITCH(CACHE_FLUSH_LATE, cache_flush_late); // cache: a flush begins writes after its deadline

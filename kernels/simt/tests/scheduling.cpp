@@ -262,6 +262,25 @@ void working_is_not_idle() {
     CHECK(outcome.count.collectives == 4 * 2 * 2000);
 }
 
+// Who only loads looks like one who polls, but where it says that it has found something.
+void finding_is_not_idle() {
+    const uint32_t word = 7;
+    const auto idle = [&word](bool finds) {
+        wb_simt_launch launch = shape(2, 32);
+        const Outcome outcome = run(launch, [&word, finds] {
+            for (int i = 0; i < 2000; ++i) {
+                if (load(&word) == 7 && finds)
+                    simt::count_word();
+                (void)__ballot_sync(full, 1);
+            }
+        });
+        CHECK(outcome.state == WB_SIMT_DONE);
+        return outcome.idle;
+    };
+    CHECK(idle(false) != 0);
+    CHECK(idle(true) == 0);
+}
+
 void more_blocks_than_residents() {
     uint32_t count = 0;
     wb_simt_launch launch = shape(50, 70);
@@ -421,6 +440,7 @@ int main() {
     refused_launches();
     wrong_thread();
     working_is_not_idle();
+    finding_is_not_idle();
     more_blocks_than_residents();
     // The race detector has memory of its own for each lane, and is not to take one for another.
     if (!SIMT_TSAN)

@@ -35,6 +35,8 @@ int main(int count, char** words) {
     } const all[] = {
         {"one_read", one_read},
         {"changing_line", changing_line},
+        {"one_bucket", one_bucket},
+        {"counted_once", counted_once},
         {"words_1", words_at<1>},
         {"words_7", words_at<7>},
         {"words_64", words_at<64>},

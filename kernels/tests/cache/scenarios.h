@@ -106,6 +106,48 @@ inline void changing_line(u64 seed) {
     }
 }
 
+// Lanes of a warp see what one of them has stored before, and what another warp stores; and every page of one
+// bucket is told from the others.
+inline void one_bucket(u64 seed) {
+    constexpr u32 warps = 3;
+    fixture b(7, 1 + seed % 4u);
+    b.ref.bucket_mask = 0;
+    b.disk.slow = seed % 3u;
+    std::vector<u64> wrong(warps);
+    const auto outcome = b.run<read_write>(warps, seed, [&](read_write& cache) {
+        array_view<u64, read_write> array(cache, 0, 7 * page_words);
+        const u64 own = (4u + warp_number()) * page_words;
+        for (u64 step = 0; step < 10; ++step) {
+            const u64 drawn = mixed(seed << 20 ^ step << 8 ^ warp_number());
+            const u64 at = (drawn + port::lane() % 2u) % 4u * page_words + port::lane();
+            if (port::lane() == step % 32u) {
+                (void)array.store(this_thread(), optional<u64>(own), step);
+            }
+            const bool mine = array[own] == step, theirs = array[at] == mixed(at);
+            count(wrong[warp_number()], this_warp().ballot(!mine || !theirs) != 0);
+        }
+    });
+    if (expect_done(outcome)) {
+        CHECK(std::accumulate(wrong.begin(), wrong.end(), 0ull) == 0);
+        CHECK(b.pins() == 0 && b.report.error_status == 0);
+    }
+}
+
+// A warp's call for one page is one hit or one miss, whichever of its lanes find it at once.
+inline void counted_once(u64 seed) {
+    constexpr u32 warps = 3, steps = 10;
+    fixture b(4, 2);
+    const auto outcome = b.run<read_write>(warps, seed, [&](read_write& cache) {
+        array_view<u64, read_write> array(cache, 0, 4 * page_words);
+        for (u64 step = 0; step < steps; ++step) {
+            (void)array[mixed(seed << 8 ^ step) % 4u * page_words + port::lane()];
+        }
+    });
+    if (expect_done(outcome)) {
+        CHECK(b.report.hits + b.report.misses == warps * steps);
+    }
+}
+
 template <u32 Lines> void words_at(u64 seed) { random_words<read_write>(seed, Lines, 0, 3, 16); }
 // Elements that begin at any byte.
 inline void straddling(u64 seed) { random_words<read_write>(seed, 7, 3 + seed % 7u, 2, 8); }

@@ -21,7 +21,6 @@ WARPBELL_D status detail::each_part(const Group& group, Cache& cache, u64 first,
     const u32 shift = port::highest(cache.page_bytes());
     u64 at = first + (index ? *index : 0) * size;
     u32 done = index && result.ok() ? 0 : size;
-    bool cross = may_cross(first, size);
     do {
         u32 offset = static_cast<u32>(at) & (cache.page_bytes() - 1u);
         const u32 left = size - done, here = cache.page_bytes() - offset;
@@ -30,11 +29,11 @@ WARPBELL_D status detail::each_part(const Group& group, Cache& cache, u64 first,
         const auto use = [&](u8* data) { move(data + offset, done, bytes); };
         nothing_else meanwhile;
         const status said = cache.use_each_holding(group, page, stores, use, timeout_ns, meanwhile, at, done,
-                                                   offset, bytes, result, cross, held...);
+                                                   offset, bytes, result, held...);
         result = result.ok() ? said : result;
         done = said.ok() && !mutate::array_straddle_lost ? done + bytes : size;
         at += bytes;
-    } while (cross && group.ballot(done < size) != 0);
+    } while (group.ballot(done < size) != 0);
     return result;
 }
 
@@ -51,32 +50,37 @@ WARPBELL_NOINLINE detail::loaded<T> detail::load_pinned(const Group& group, Cach
 
 template <class T, class Cache>
 template <class Group>
-WARPBELL_D status array_view<T, Cache>::try_load(const Group& who, optional<u64> index, T& value,
+WARPBELL_D status array_view<T, Cache>::try_load(const Group& group, optional<u64> index, T& value,
                                                  u64 timeout_ns) {
-    const auto group = group_of(who);
+    return load_holding(group_of(group), index, value, timeout_ns);
+}
+
+template <class T, class Cache>
+template <class Group, class... Held>
+WARPBELL_D status array_view<T, Cache>::load_holding(const Group& group, optional<u64> index, T& value,
+                                                     u64 timeout_ns, Held&... held) {
     if constexpr (detail::word_of<sizeof(T)>::exists) {
         T kept = T();
         bool had = false;
         if constexpr (Cache::reads_words) {
-            if (!detail::may_cross(first_byte_, sizeof(T))) {
-                typename detail::word_of<sizeof(T)>::type word = 0;
-                const u64 at = first_byte_ + (index ? *index : 0) * sizeof(T);
-                had = cache_.read_word(group, index && *index < inside_, at, word);
-                kept = detail::from_word<T>(word);
-                index = had ? nullopt : index;
-                if (group.ballot(static_cast<bool>(index)) == 0) {
-                    if (had) {
-                        value = kept;
-                    }
-                    return status();
+            typename detail::word_of<sizeof(T)>::type word = 0;
+            const u64 at = first_byte_ + (index ? *index : 0) * sizeof(T);
+            const bool whole = !detail::may_cross(first_byte_, sizeof(T));
+            had = cache_.read_word(group, index && *index < inside_ && whole, at, word);
+            kept = detail::from_word<T>(word);
+            index = had ? nullopt : index;
+            if (group.ballot(static_cast<bool>(index)) == 0) {
+                if (had) {
+                    value = kept;
                 }
+                return status();
             }
         }
         bool open = static_cast<bool>(index);
         const auto get = [&] {
             return detail::load_pinned<T>(group, cache_, first_byte_, inside_, index, timeout_ns);
         };
-        const detail::loaded<T> found = port::aside(get, open, had, kept);
+        const detail::loaded<T> found = port::aside(get, open, had, kept, held...);
         if (had || (open && found.said.ok())) {
             value = had ? kept : found.value;
         }
@@ -119,7 +123,7 @@ WARPBELL_D status array_view<T, Cache>::atomic_add(const Group& who, optional<u6
 
 template <class T, class Cache> WARPBELL_D T array_view<T, Cache>::operator[](u64 index) {
     T value = T();
-    const status said = try_load(this_warp(), optional<u64>(index), value);
+    const status said = load_holding(this_warp(), optional<u64>(index), value, 0, index);
     if (!said.ok()) {
         cache_.note(said, (first_byte_ + index * sizeof(T)) / cache_.page_bytes());
         value = T();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../cache.cuh"
+#include "cache_word.cuh"
 
 namespace warpbell {
 inline namespace WARPBELL_NAMESPACE {
@@ -150,7 +151,7 @@ WARPBELL_CACHE_CALL(void, class Group, class Meanwhile)::await(const Group& grou
                 mine.answer = failed ? lines_.error(mine.line) : status(code::not_submitted);
                 // No error: it was read ahead, in vain; so this lane reads it.
                 mine.now = mine.answer.ok() ? found_page::at::busy : found_page::at::failed;
-                lines_.template unpin_apart<Policy>(mine.line, false);
+                lines_.template unpin_apart<Policy>(mine.line);
             }
         }
         meanwhile();
@@ -379,6 +380,10 @@ WARPBELL_CACHE_CALL(status, class Group, class Stores, class Use, class Meanwhil
 
 WARPBELL_CACHE_CALL(bool, class Group, class Word)::read_word(const Group& group, bool wants, u64 at,
                                                               Word& word) {
+    // What its lanes have stored is seen by all of the group.
+    if (!mutate::cache_word_unsynced) {
+        group.sync();
+    }
     const u64 page = at >> lines_.ref().page_shift;
     const u64 offset = at & (page_bytes() - 1u);
     cache_lines::sighting seen;
@@ -387,14 +392,16 @@ WARPBELL_CACHE_CALL(bool, class Group, class Word)::read_word(const Group& group
     }
     port::fence_gpu_group(group.is_leader()); // what was read before the line's state now
     const bool had = seen.line != cache_lines::none && lines_.holds(seen);
-    if (had) {
+    // One lane counts a page, and tells the policy; where not all have got it, those that look again do.
+    const u64 whose = wants ? page : ~0ull; // which is no page's
+    const u32 same = group.match(whose), missed = group.ballot(!had);
+    if (had && port::lane() == port::lowest(same) && (same & missed) == 0) {
+        ++hits_;
         lines_.template note_use<Policy>(seen);
+    }
+    if (had) {
         port::count_word();
     }
-    // One lane counts for those of a page.
-    const u64 whose = had ? page : ~0ull;
-    const u32 same = group.match(whose);
-    hits_ += had && port::lane() == port::lowest(same) ? 1u : 0u;
     return had;
 }
 

@@ -1,7 +1,8 @@
 // The lines of a page cache, and the hash table that finds them. Each call here is one lane's.
 //
 // The state of a line is one word. Its phase is changed only by the lane that owns the line, its pins by
-// everybody, so that every change is an addition, or a compare-and-swap of the whole word:
+// everybody, so that every change is an addition, or a compare-and-swap of the whole word; but for the mark
+// `used`, which is also set by an OR, and neither added nor taken away:
 //
 //   empty ──claim──► leaving ──give──► loading ──► ready ──claim──► leaving ──give──► loading ..
 //                       └─── its page could not be written: ready again ───┘
@@ -10,6 +11,10 @@
 // A line is claimed only without pins, so a pin on a line that is loading or ready keeps its page there. Pins
 // are added before the phase is looked at; whoever finds the line leaving, or another page in it, takes the
 // pin back.
+//
+// A word of a ready page is read without a pin, as with a sequence lock: the state is loaded before and
+// after, and what was read in between counts if the line was ready both times, in one generation. `give`
+// begins a generation before anything of the next page comes.
 //
 // A bucket is one word: its first line, a lock for the links of its lines, held for some instructions only,
 // and the bit `missing`. Lookups follow the links without the lock: a line that is moved meanwhile may lead
@@ -127,8 +132,8 @@ class cache_lines {
         bool used = false;
         return find_and_pin(page, line, used);
     }
-    template <class Policy> WARPBELL_NOINLINE void unpin_apart(u32 line, bool stored) const {
-        unpin<Policy>(line, stored, false);
+    template <class Policy> WARPBELL_NOINLINE void unpin_apart(u32 line) const {
+        unpin<Policy>(line, false, false);
     }
     // Gives a pin back. `stored`: the page was changed. `used`: it was marked so when it was pinned.
     template <class Policy> WARPBELL_D void unpin(u32 line, bool stored, bool used) const;
@@ -319,47 +324,6 @@ template <class Policy> WARPBELL_D void cache_lines::unpin(u32 line, bool stored
     change(line, set, 0, line_bits::pin);
 }
 
-// ---- a word of a page, without a pin
-
-// Page and word are loaded together: of a line with another page the word is dropped. They are not older than
-// the state, by its acquire, nor younger than what `holds` loads, by the fence; and as long as a line is
-// ready, in one generation, both are those of its page.
-template <class Word>
-WARPBELL_D cache_lines::sighting cache_lines::read(u64 page, const u8* place, Word& word) const {
-    sighting seen;
-    u32 next = static_cast<u32>(port::load_relaxed_gpu(bucket_of(page)));
-    // Bounded, as in `find`.
-    WARPBELL_NO_UNROLL
-    for (u32 left = ref_.line_count; next != 0 && left != 0; --left) {
-        const u32 line = next - 1u;
-        const u8* const from = place + (static_cast<u64>(line) << ref_.page_shift);
-        seen.state = port::load_acquire_gpu(&at(line)->state);
-        const u64 has = this->page(line);
-        word = port::load_relaxed_gpu(reinterpret_cast<const Word*>(from));
-        if (has == page) {
-            const bool ready = line_bits::phase_of(seen.state) == line_phase::ready;
-            seen.line = ready || mutate::cache_word_early ? line : none;
-            break;
-        }
-        next = port::load_relaxed_gpu(&at(line)->next);
-    }
-    return seen;
-}
-
-// The mark may come to a line that has got another page by now, and does no harm there: it is never added nor
-// taken away, but set and cleared.
-template <class Policy> WARPBELL_D void cache_lines::note_use(const sighting& seen) const {
-    if (mutate::cache_word_unnoted) {
-        return;
-    }
-    if constexpr (Policy::stamps_use) {
-        port::store_relaxed_gpu(&at(seen.line)->stamp, now());
-    }
-    if (Policy::marks_use && !line_bits::is_used(seen.state)) {
-        port::or_relaxed_gpu(&at(seen.line)->state, line_bits::used);
-    }
-}
-
 // ---- a page that is not there
 
 WARPBELL_D cache_lines::found cache_lines::begin_miss(u64 page, u32& line) const {
@@ -420,6 +384,7 @@ WARPBELL_D void cache_lines::give(u32 line, u64 state, u64 page, u64 more) const
     if ((line_bits::phase_of(state) == line_phase::ready && !mutate::cache_unlinked_early) || loads) {
         unlink(line);
     }
+    port::fence_gpu(); // the line has left before it has another page: see `read`
     port::store_relaxed_gpu(&at(line)->page, page);
     port::store_relaxed_gpu(&at(line)->error, 0u);
     u64* const bucket = bucket_apart(page);

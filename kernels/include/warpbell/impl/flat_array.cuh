@@ -74,7 +74,8 @@ WARPBELL_D bool load_word(const Group& group, session<Mode>& s, array_head& head
                           u8* element) {
     Word word = 0;
     const u64 at = head.first_byte + (index ? *index : 0) * sizeof(Word);
-    const bool had = head.as(s).read_word(group, index && *index < head.count, at, word);
+    const bool whole = !detail::may_cross(head.first_byte, sizeof(Word));
+    const bool had = head.as(s).read_word(group, index && *index < head.count && whole, at, word);
     port::copy_word(reinterpret_cast<Word*>(element), &word);
     return had;
 }
@@ -84,12 +85,12 @@ WARPBELL_FLAT_PART status load(const Group& group, session<Mode>& s, array_head&
                                void* value, u64 timeout_ns) {
     alignas(8) u8 element[most_bytes] = {};
     const auto move = [&](const u8* data, u32 done, u32 bytes) {
-        detail::copy_bytes(element + done, data, bytes);
+        detail::load_bytes(element + done, data, bytes);
     };
     bool had = false;
-    if (head.element_bytes == 8u && (head.first_byte & 7u) == 0) {
+    if (head.element_bytes == 8u) {
         had = load_word<u64>(group, s, head, index, element);
-    } else if (head.element_bytes == 4u && (head.first_byte & 3u) == 0) {
+    } else if (head.element_bytes == 4u) {
         had = load_word<u32>(group, s, head, index, element);
     }
     const optional<u64> rest = had ? optional<u64>() : index;
@@ -110,7 +111,9 @@ WARPBELL_FLAT_PART status store(const Group& group, session<Mode>& s, array_head
     if (index) {
         detail::copy_bytes(element, static_cast<const u8*>(value), head.element_bytes);
     }
-    const auto move = [&](u8* data, u32 done, u32 bytes) { detail::copy_bytes(data, element + done, bytes); };
+    const auto move = [&](u8* data, u32 done, u32 bytes) {
+        detail::store_bytes(data, element + done, bytes);
+    };
     return each_part(group, s, head, index, detail::known<true>(), move, timeout_ns);
 }
 
