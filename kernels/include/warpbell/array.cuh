@@ -107,11 +107,11 @@ template <class T> WARPBELL_D T from_word(typename word_of<sizeof(T)>::type bits
 }
 // Bytes `done` to `done + bytes` of an element that a word moves, as a rule. What needs its address is apart.
 template <class T> WARPBELL_NOINLINE T loaded_part(T value, const u8* data, u32 done, u32 bytes) {
-    copy_bytes(reinterpret_cast<u8*>(&value) + done, data, bytes);
+    load_bytes(reinterpret_cast<u8*>(&value) + done, data, bytes);
     return value;
 }
 template <class T> WARPBELL_NOINLINE void stored_part(u8* data, T value, u32 done, u32 bytes) {
-    copy_bytes(data, reinterpret_cast<const u8*>(&value) + done, bytes);
+    store_bytes(data, reinterpret_cast<const u8*>(&value) + done, bytes);
 }
 // Relaxed, as `read_word` loads it. `value` is aligned as a word.
 template <class T> WARPBELL_D void load_part(T& value, const u8* data, u32 done, u32 bytes) {

@@ -45,14 +45,14 @@ fn as_many_pages_are_found_as_was_asked_and_each_other_one_is_a_command() {
 }
 
 #[test]
-fn a_page_that_is_there_costs_a_warp_two_atomics_and_plain_memory_none() {
+fn a_word_that_is_there_costs_no_atomic_as_in_plain_memory() {
     let runs = sweep(&["--hit-rate", "100", "--axis", "policy=clock,fifo,lru", "--axis", "spread=1,8,32"]);
     assert_eq!(runs.len(), 9);
     for run in &runs {
         let (array, spread) = (&run["array"], number(&run["job"]["array"]["spread"]));
         let (hits, rmw) = (number(&array["hits"]), number(&run["counters"]["rmw"]));
-        // Beside them what attaching and detaching take, once.
-        assert!(rmw >= 2 * hits && rmw < 2 * hits + 64, "{rmw} for {hits} lookups: {run:#}");
+        // What attaching and detaching take, once; and the first use of each page since it came.
+        assert!(rmw < 64 + 32, "{rmw} for {hits} lookups: {run:#}");
         assert!(hits <= 8192 / 32 * spread && hits > 8192 / 64 * spread, "lanes of a page share it: {run:#}");
         assert_eq!(real(&array["plain"]["rmw_per_access"]), 0.0, "{array:#}");
         assert_eq!(number(&array["plain"]["accesses"]), 8192, "{array:#}");

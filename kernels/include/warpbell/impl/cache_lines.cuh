@@ -223,8 +223,6 @@ class cache_lines {
         (void)port::fetch_add_acq_rel_gpu(word, more);
     }
     WARPBELL_NOINLINE void unlink(u32 line) const;
-    // And gives a pin back.
-    WARPBELL_NOINLINE void mark_used(u32 line) const { change(line, line_bits::used, 0, line_bits::pin); }
 
     // Adds to the bucket's word, too.
     WARPBELL_D static void unlock(u64* bucket, u64 more) { add_apart(bucket, more - locked); }
@@ -317,9 +315,6 @@ template <class Policy> WARPBELL_D void cache_lines::unpin(u32 line, bool stored
     // have begun since it was set.)
     if (set == 0 || (!stored && used)) {
         return add(line, 0u - line_bits::pin);
-    }
-    if (!stored) {
-        return mark_used(line);
     }
     change(line, set, 0, line_bits::pin);
 }
