@@ -87,7 +87,7 @@ WARPBELL_D status array_view<T, Cache>::load_holding(const Group& group, optiona
         return found.said;
     } else {
         const auto move = [&](const u8* data, u32 done, u32 bytes) {
-            detail::copy_bytes(reinterpret_cast<u8*>(&value) + done, data, bytes);
+            detail::load_bytes(reinterpret_cast<u8*>(&value) + done, data, bytes);
         };
         return each_part(group, index, detail::known<false>(), move, timeout_ns);
     }
@@ -102,7 +102,7 @@ WARPBELL_D status array_view<T, Cache>::store(const Group& who, optional<u64> in
         if constexpr (detail::word_of<sizeof(T)>::exists) {
             detail::store_part(data, value, done, bytes);
         } else {
-            detail::copy_bytes(data, reinterpret_cast<const u8*>(&value) + done, bytes);
+            detail::store_bytes(data, reinterpret_cast<const u8*>(&value) + done, bytes);
         }
     };
     return each_part(group, index, detail::known<true>(), move, timeout_ns);
