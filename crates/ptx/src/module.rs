@@ -67,7 +67,7 @@ impl Module {
 
     pub(crate) fn of(source: &Source<'_>) -> Result<Module, Error> {
         let Source { name, text, unit } = source;
-        let (layout, memory, words) = Layout::of(name, unit)?;
+        let (layout, (memory, words)) = Layout::of(name, unit)?;
         let bodies = unit.functions.iter().filter(|function| function.body.is_some());
         let functions =
             bodies.clone().enumerate().map(|(at, function)| (function.name, (at as u32, function)));
@@ -158,12 +158,12 @@ fn variables<'b, 'a>(unit: &'b Unit<'a>) -> impl Iterator<Item = &'b Variable<'a
     unit.variables.iter().chain(inside).filter(move |variable| !in_frame(variable))
 }
 
+/// Memory, and which of its words are the variables'.
+type Memory = (Box<[AtomicU64]>, std::ops::Range<usize>);
+
 impl<'a> Layout<'a> {
     /// The layout of a module's variables, memory that holds what they begin with, and which of its words are theirs.
-    fn of(
-        name: &str,
-        unit: &Unit<'a>,
-    ) -> Result<(Layout<'a>, Box<[AtomicU64]>, std::ops::Range<usize>), Error> {
+    fn of(name: &str, unit: &Unit<'a>) -> Result<(Layout<'a>, Memory), Error> {
         let mut layout = Layout::default();
         // What the launch adds lies behind all that has a size.
         let (open, sized): (Vec<_>, Vec<_>) = variables(unit).partition(|variable| variable.open);
@@ -178,11 +178,11 @@ impl<'a> Layout<'a> {
         for variable in variables(unit) {
             initialize(name, variable, &layout, &memory[words.clone()])?;
         }
-        Ok((layout, memory, words))
+        Ok((layout, (memory, words)))
     }
 
     /// Zeroes for the host's variables, and which of the words are theirs: they begin at a multiple of every alignment.
-    fn memory(&self) -> (Box<[AtomicU64]>, std::ops::Range<usize>) {
+    fn memory(&self) -> Memory {
         let count = self.host_bytes.div_ceil(8) as usize;
         let align = self.align.max(8);
         let words = count + (align / 8) as usize;
