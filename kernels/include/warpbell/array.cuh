@@ -56,13 +56,23 @@ template <class To, class From> WARPBELL_D void copy_bytes(To* to, const From* f
     copy_odd(out, in, bytes);
 }
 
+// One relaxed access; the element is an object of another type.
+template <class Word> WARPBELL_D void load_whole(u8* to, const u8* data) {
+    const Word word = port::load_relaxed_gpu(reinterpret_cast<const Word*>(data));
+    port::copy_word(reinterpret_cast<Word*>(to), &word);
+}
+template <class Word> WARPBELL_D void store_whole(u8* data, const u8* from) {
+    Word word;
+    port::copy_word(&word, reinterpret_cast<const Word*>(from));
+    port::store_relaxed_gpu(reinterpret_cast<Word*>(data), word);
+}
 // Of an element whose size is not known: a word in one relaxed access, as `read_word` loads it; or bytes.
 WARPBELL_D void load_bytes(u8* to, const u8* data, u32 bytes) {
     const u32 places = static_cast<u32>(reinterpret_cast<u64>(to) | reinterpret_cast<u64>(data));
     if (bytes == 8u && (places & 7u) == 0) {
-        *reinterpret_cast<u64*>(to) = port::load_relaxed_gpu(reinterpret_cast<const u64*>(data));
+        load_whole<u64>(to, data);
     } else if (bytes == 4u && (places & 3u) == 0) {
-        *reinterpret_cast<u32*>(to) = port::load_relaxed_gpu(reinterpret_cast<const u32*>(data));
+        load_whole<u32>(to, data);
     } else {
         copy_bytes(to, data, bytes);
     }
@@ -70,9 +80,9 @@ WARPBELL_D void load_bytes(u8* to, const u8* data, u32 bytes) {
 WARPBELL_D void store_bytes(u8* data, const u8* from, u32 bytes) {
     const u32 places = static_cast<u32>(reinterpret_cast<u64>(data) | reinterpret_cast<u64>(from));
     if (bytes == 8u && (places & 7u) == 0) {
-        port::store_relaxed_gpu(reinterpret_cast<u64*>(data), *reinterpret_cast<const u64*>(from));
+        store_whole<u64>(data, from);
     } else if (bytes == 4u && (places & 3u) == 0) {
-        port::store_relaxed_gpu(reinterpret_cast<u32*>(data), *reinterpret_cast<const u32*>(from));
+        store_whole<u32>(data, from);
     } else {
         copy_bytes(data, from, bytes);
     }
