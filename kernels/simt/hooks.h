@@ -15,7 +15,8 @@ namespace [[gnu::visibility("hidden")]] simt {
 // `fenced` is a relaxed access with a fence next to it: before a store, after a load. It differs from
 // `relaxed` under TSan alone, which does not see fences: there it is a release store or an acquire load.
 // `plain` is an ordinary access, for data that other accesses order; TSan reports its races.
-enum class order : uint32_t { plain, relaxed, fenced, acquire, release, acq_rel, seq_cst };
+// `speculative`: of a word that a device may be writing, of which a later load tells whether it counts.
+enum class order : uint32_t { plain, speculative, relaxed, fenced, acquire, release, acq_rel, seq_cst };
 enum class scope : uint32_t { block, gpu, sys };
 enum class bell : uint32_t { sq, cq };
 

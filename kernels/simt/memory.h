@@ -56,6 +56,17 @@ constexpr bool releases(order o) { return o == order::release || o == order::acq
 
 #define SIMT_ACCESS inline __attribute__((always_inline))
 
+// A device's write is no access of a program, so TSan would report a race where the protocol allows one.
+#if SIMT_TSAN
+template <class T> SIMT_NO_TSAN __attribute__((noinline)) T load_unseen(const T* address) {
+    return *static_cast<const volatile T*>(address);
+}
+#else
+template <class T> SIMT_ACCESS T load_unseen(const T* address) {
+    return __atomic_load_n(address, __ATOMIC_RELAXED);
+}
+#endif
+
 template <class T> SIMT_ACCESS T load(const T* address, order o = order::relaxed, scope = scope::gpu) {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8, "a scalar of at most 8 bytes");
     T value;
@@ -63,6 +74,8 @@ template <class T> SIMT_ACCESS T load(const T* address, order o = order::relaxed
         weak_load(address, &value, sizeof(T));
     else if (o == order::plain)
         value = *address;
+    else if (o == order::speculative)
+        value = load_unseen(address);
     else
         value = __atomic_load_n(address, load_order(o));
     return value;

@@ -21,7 +21,7 @@ WARPBELL_D cache_lines::sighting cache_lines::read(u64 page, const u8* place, Wo
         const u8* const from = place + (static_cast<u64>(line) << ref_.page_shift);
         seen.state = port::load_acquire_gpu(&at(line)->state);
         const u64 has = this->page(line);
-        word = port::load_relaxed_gpu(reinterpret_cast<const Word*>(from));
+        word = port::load_speculative_gpu(reinterpret_cast<const Word*>(from));
         if (has == page) {
             const bool ready = line_bits::phase_of(seen.state) == line_phase::ready;
             seen.line = ready || mutate::cache_word_early ? line : none;

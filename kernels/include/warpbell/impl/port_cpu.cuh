@@ -113,6 +113,9 @@ WARPBELL_PORT u32 select(bool first, u32 a, u32 b) { return first ? a : b; }
 
 WARPBELL_PORT u32 load_relaxed_gpu(const u32* p) { return simt::load(p, simt::order::fenced); }
 WARPBELL_PORT u64 load_relaxed_gpu(const u64* p) { return simt::load(p, simt::order::fenced); }
+// A relaxed load of a word that an SSD may be writing: a later load tells whether it counts.
+WARPBELL_PORT u32 load_speculative_gpu(const u32* p) { return simt::load(p, simt::order::speculative); }
+WARPBELL_PORT u64 load_speculative_gpu(const u64* p) { return simt::load(p, simt::order::speculative); }
 WARPBELL_PORT u64 load_acquire_gpu(const u64* p) { return simt::load(p, simt::order::acquire); }
 WARPBELL_PORT u32 load_relaxed_sys(const u32* p) {
     return simt::load(p, simt::order::fenced, simt::scope::sys);

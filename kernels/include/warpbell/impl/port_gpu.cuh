@@ -134,6 +134,9 @@ WARPBELL_D u64 load_relaxed_gpu(const u64* p) {
     asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
     return v;
 }
+// A relaxed load of a word that an SSD may be writing: a later load tells whether it counts.
+WARPBELL_D u32 load_speculative_gpu(const u32* p) { return load_relaxed_gpu(p); }
+WARPBELL_D u64 load_speculative_gpu(const u64* p) { return load_relaxed_gpu(p); }
 WARPBELL_D u64 load_acquire_gpu(const u64* p) {
     u64 v;
     asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
