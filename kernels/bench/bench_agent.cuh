@@ -15,7 +15,6 @@ constexpr u32 mail_slots = WARPBELL_BENCH_MAIL_SLOTS;
 using bench_request_queue = request_queue<mail_slots>;
 
 // ---- compute warps
-// ---------------------------------------------------------------------------------------------------
 
 class mail_bench_warp : workload {
   public:
@@ -185,7 +184,6 @@ WARPBELL_D void run_compute(const warpbell_bench_agent_args& args, u32 number, u
 }
 
 // ---- agents
-// ---------------------------------------------------------------------------------------------------
 
 template <sharing Mode> WARPBELL_D void run_agent(const warpbell_bench_agent_args& args, u32 compute) {
     const u32 number = warp_number();

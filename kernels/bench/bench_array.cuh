@@ -17,7 +17,6 @@ namespace kernels {
 inline namespace WARPBELL_NAMESPACE {
 
 // ---- the two arrays
-// ---------------------------------------------------------------------------------------------------
 
 template <class Cache> class cached_words {
   public:
@@ -53,7 +52,6 @@ class plain_words {
 };
 
 // ---- which words were stored: a bit of each, or nobody asks
-// ---------------------------------------------------------------------------------------------------
 
 class stored_words {
   public:
@@ -73,7 +71,6 @@ class stored_words {
 };
 
 // ---- a warp
-// -----------------------------------------------------------------------------------------------------------
 
 // What ends a warp.
 WARPBELL_D bool is_lost(const this_warp_t& warp, status said) {
@@ -170,7 +167,6 @@ template <class Words> class array_warp : workload {
 };
 
 // ---- the last pass
-// -----------------------------------------------------------------------------------------------------------
 
 // Each page once, a lane's at a time, read through a cache that has none of them: a word that was stored is
 // what was stored, and any other what it was before.
@@ -216,7 +212,6 @@ template <class Cache> class array_check : workload {
 };
 
 // ---- the kernels: one for each policy, as a compiler takes many times as long for all of them in one
-// -------------------------------------------------------------------------------------------------------
 
 // Lambdas that take it name it: NVRTC takes those with `auto` for host functions.
 template <class Policy>

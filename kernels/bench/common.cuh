@@ -35,7 +35,6 @@ WARPBELL_D u64 random_number(u64 seed, u64 index) { return splitmix64(seed + (in
 WARPBELL_D u64 below(u64 limit, u64 random) { return port::multiply_high(limit, random); }
 
 // ---- CRC-32C
-// -----------------------------------------------------------------------------------------------
 
 // Plain memory, 8-byte aligned; `bytes` may end anywhere.
 WARPBELL_D u32 crc32c(const u32* tables, const u64* words, u64 bytes) {
@@ -131,7 +130,6 @@ class unit_pattern {
 };
 
 // ---- results
-// -------------------------------------------------------------------------------------------------
 
 // One lane's quota of a warp's result.
 struct tally {

@@ -132,7 +132,6 @@ WARPBELL_D void leave(const warpbell_resident_args& args) {
 }
 
 // ---- throughput: a warp keeps its quota of iodepth outstanding
-// ---------------------------------------------
 
 // Tokens stay in registers: every index is a constant.
 template <sharing Mode> class throughput_client {
@@ -266,7 +265,6 @@ template <sharing Mode> class throughput_client {
 };
 
 // ---- latency: each thread waits for its own command
-// --------------------------------------------------------
 
 // The group is a warp, whose lanes submit together, or this thread.
 template <sharing Mode, class Group> class waiting_client {

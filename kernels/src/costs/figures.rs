@@ -7,12 +7,16 @@ use std::ops::{Index, IndexMut};
 pub enum Figure {
     /// Machine instructions but padding.
     Instructions,
+    /// Those of them that are the kernel's own code, not that of functions which it calls.
+    InlineInstructions,
     /// Registers, where the compiler takes what it likes.
     Registers,
     /// Registers, where the kernel is bounded to [`Figures::bound`]; 0 where it is not.
     RegistersBounded,
     /// Bytes spilled under that bound.
     SpillBoundedBytes,
+    /// Accesses to local memory that the bound adds to the kernel's own code; below 0, that it takes away.
+    InlineSpillBoundedSites,
     /// Bytes spilled without a bound.
     SpillBytes,
     /// Stack frame.
@@ -36,11 +40,13 @@ pub enum Figure {
 }
 
 /// All of them, in the order in which they are shown.
-pub const FIGURES: [Figure; 14] = [
+pub const FIGURES: [Figure; 16] = [
     Figure::Instructions,
+    Figure::InlineInstructions,
     Figure::Registers,
     Figure::RegistersBounded,
     Figure::SpillBoundedBytes,
+    Figure::InlineSpillBoundedSites,
     Figure::SpillBytes,
     Figure::StackBytes,
     Figure::LocalSites,
@@ -58,9 +64,11 @@ impl Figure {
     pub fn name(self) -> &'static str {
         match self {
             Figure::Instructions => "instructions",
+            Figure::InlineInstructions => "inline_instructions",
             Figure::Registers => "registers",
             Figure::RegistersBounded => "bounded_registers",
             Figure::SpillBoundedBytes => "bounded_spill_bytes",
+            Figure::InlineSpillBoundedSites => "bounded_inline_spill_sites",
             Figure::SpillBytes => "spill_bytes",
             Figure::StackBytes => "stack_bytes",
             Figure::LocalSites => "local_sites",
@@ -94,8 +102,8 @@ impl Figures {
     /// Registers to which the probes of a layer are bounded, to see whether that is enough; none: they are not.
     pub fn bound(layer: &str) -> Option<u32> {
         match layer {
-            "queue" => Some(32),
-            "io" | "cache" => Some(48),
+            "queue" | "cache" => Some(32),
+            "io" => Some(48),
             _ => None,
         }
     }

@@ -6,11 +6,11 @@ use std::sync::Mutex;
 use std::{fs, io};
 
 use super::count::Unknown;
+use super::families;
 use super::figures::{Figure, Figures};
 use super::ptxas::{Usage, usages};
 use super::sass::{Function, functions};
 use super::table::{CostTable, Probe, Row, laboratory, source_hash};
-use super::{families, ptxas};
 use crate::toolchain::run_compiler;
 use crate::{HEADERS, PROBES};
 
@@ -200,32 +200,42 @@ fn measure_file(nvcc: &Path, name: &str, text: &str, family: &[u32]) -> Result<V
 fn rows_of(arch: u32, free: &Compiled, bounded: &Compiled) -> Result<Vec<Row>, MeasureError> {
     let rows = free.usages.iter().filter_map(|(kernel, usage)| {
         let probe = Probe::of_kernel(kernel)?;
-        let figures = figures(kernel, arch, usage, &free.functions);
-        let bounded = bounded.usages.iter().find(|(name, _)| name == kernel).map(|(_, usage)| *usage);
-        Some(figures.map(|figures| Row { probe, arch, whole: with_bounded(figures, bounded) }))
+        let whole = figures(kernel, arch, usage, free)
+            .and_then(|whole| with_bounded(whole, kernel, arch, free, bounded));
+        Some(whole.map(|whole| Row { probe, arch, whole }))
     });
     rows.collect()
 }
 
-fn figures(kernel: &str, arch: u32, usage: &Usage, functions: &[Function]) -> Result<Figures, MeasureError> {
-    let function = functions.iter().find(|function| function.name == kernel);
-    let function = function.ok_or_else(|| MeasureError::NotShown { kernel: kernel.to_owned(), arch })?;
-    let mut figures = function.count().map_err(|source| MeasureError::Unknown {
-        kernel: kernel.to_owned(),
-        arch,
-        source,
-    })?;
+fn machine_code<'a>(kernel: &str, arch: u32, compiled: &'a Compiled) -> Result<&'a Function, MeasureError> {
+    let found = compiled.functions.iter().find(|function| function.name == kernel);
+    found.ok_or_else(|| MeasureError::NotShown { kernel: kernel.to_owned(), arch })
+}
+
+/// The figures without a bound.
+fn figures(kernel: &str, arch: u32, usage: &Usage, compiled: &Compiled) -> Result<Figures, MeasureError> {
+    let mut figures = machine_code(kernel, arch, compiled)?
+        .count()
+        .map_err(|source| MeasureError::Unknown { kernel: kernel.to_owned(), arch, source })?;
     figures[Figure::Registers] = i64::from(usage.registers);
     figures[Figure::StackBytes] = i64::from(usage.stack);
     figures[Figure::SpillBytes] = spilled(usage);
     Ok(figures)
 }
 
-fn with_bounded(mut figures: Figures, bounded: Option<ptxas::Usage>) -> Figures {
-    let usage = bounded.unwrap_or_default();
-    figures[Figure::RegistersBounded] = i64::from(usage.registers);
-    figures[Figure::SpillBoundedBytes] = spilled(&usage);
-    figures
+fn with_bounded(
+    mut whole: Figures,
+    kernel: &str,
+    arch: u32,
+    free: &Compiled,
+    bounded: &Compiled,
+) -> Result<Figures, MeasureError> {
+    let Some((_, usage)) = bounded.usages.iter().find(|(name, _)| name == kernel) else { return Ok(whole) };
+    let inline = |of| machine_code(kernel, arch, of).map(Function::inline_local_sites);
+    whole[Figure::RegistersBounded] = i64::from(usage.registers);
+    whole[Figure::SpillBoundedBytes] = spilled(usage);
+    whole[Figure::InlineSpillBoundedSites] = inline(bounded)? - inline(free)?;
+    Ok(whole)
 }
 
 fn spilled(usage: &Usage) -> i64 {

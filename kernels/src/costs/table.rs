@@ -376,7 +376,7 @@ mod tests {
     #[test]
     fn what_is_no_table_is_named_by_its_line() {
         for (text, expected) in [
-            ("compiler x\nqueue reap shared 90 1 2", "line 2: 2 figures, expected 14"),
+            ("compiler x\nqueue reap shared 90 1 2", "line 2: 2 figures, expected 16"),
             ("layer call mode sm weight", "line 1: columns 'weight'"),
         ] {
             let error = CostTable::parse(text).unwrap_err().to_string();

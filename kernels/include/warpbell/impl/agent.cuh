@@ -18,7 +18,6 @@ namespace experimental {
     WARPBELL_D result agent<Mode, Slots, Scope, Pause, Retry>
 
 // ---- the client's end
-// ----------------------------------------------------------------------------------------
 
 // What an agent has a command for.
 WARPBELL_HD constexpr bool is_mail(opcode op) {
@@ -137,7 +136,6 @@ WARPBELL_CLIENT_CALL(void)::leave(const Group& who) {
 }
 
 // ---- the agent's end
-// -----------------------------------------------------------------------------------------
 
 // Each lane looks at some request_queues.
 WARPBELL_AGENT(bool)::all_left() const {

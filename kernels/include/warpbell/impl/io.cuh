@@ -8,7 +8,6 @@ namespace warpbell {
 inline namespace WARPBELL_NAMESPACE {
 
 // ---- commands
-// ----------------------------------------------------------------------------------------------
 
 // PRP list entries of a transfer: pages after the first, where there are more than two.
 template <sharing Mode, class Retry>
@@ -321,7 +320,6 @@ WARPBELL_D status run_each(const Group& group, session<Mode, Retry>& s, opcode o
 } // namespace detail
 
 // ---- the calls
-// ---------------------------------------------------------------------------------------------
 
 template <class Group, sharing Mode, class Retry>
 WARPBELL_D status run(const Group& who, session<Mode, Retry>& s, const command& what, u64 timeout_ns) {

@@ -459,8 +459,8 @@ WARPBELL_D u32 crc32c_word(const u32* tables, u32 crc, u64 word) {
 } // namespace warpbell
 
 // Blocks of WARPBELL_BLOCK_THREADS_MAX threads that a multiprocessor is to hold at once, of each kernel that
-// is defined in the file: a thread has 65,536 / 256 / this registers, 255 at most. With 4 it has 64; what the
-// compiler then keeps in memory is mostly needed by what is not inlined (WARPBELL_NOINLINE).
+// is defined in the file: a thread has 65,536 / 256 / this registers, 255 at most. With 4 it has 64, with 8
+// 32; what the compiler then keeps in memory is mostly needed by what is not inlined (WARPBELL_NOINLINE).
 #if !defined(WARPBELL_MIN_BLOCKS)
 #define WARPBELL_MIN_BLOCKS 1
 #endif

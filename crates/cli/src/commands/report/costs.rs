@@ -141,7 +141,7 @@ impl Call {
 }
 
 fn is_bounded(figure: Figure) -> bool {
-    matches!(figure, Figure::RegistersBounded | Figure::SpillBoundedBytes)
+    matches!(figure, Figure::RegistersBounded | Figure::SpillBoundedBytes | Figure::InlineSpillBoundedSites)
 }
 
 fn text(report: &Report, judged: &[Judged], shown: &[u32]) -> String {
@@ -151,9 +151,10 @@ fn text(report: &Report, judged: &[Judged], shown: &[u32]) -> String {
         text += &format!("\n\nsm_{arch}\n{}", rendered(&rows));
     }
     text += "\n\nFigures of a whole kernel, which attaches, makes the call once and detaches; `attach` makes no call. A\n\
-             figure and its budget: 199/200. Stack: bytes of a lane. Bounded: registers to which the kernel was\n\
-             bounded, too, and what it then spills, if anything. Atomics, fences, divisions and calls are sites in\n\
-             the code, those of attaching and detaching among them (docs/costs.md).\n";
+             figure and its budget: 199/200. Inline: of the kernel's own code, without functions that it calls. Stack:\n\
+             bytes of a lane. Bounded: registers to which the kernel was bounded, too; if it then spills, the bytes,\n\
+             and by how many instructions more its own code accesses local memory. Atomics, fences, divisions and\n\
+             calls are sites in the code, those of attaching and detaching among them (docs/costs.md).\n";
     text
 }
 
@@ -172,8 +173,9 @@ fn rendered(rows: &[&Judged]) -> String {
         "call",
         "mode",
         "instructions",
+        "inline",
         "registers",
-        "bounded, spilled",
+        "bounded, spilled, inline",
         "stack",
         "atomics",
         "fences sys",
@@ -187,7 +189,7 @@ fn rendered(rows: &[&Judged]) -> String {
     for one in rows {
         table.add_row(cells(one));
     }
-    for column in 2..=12 {
+    for column in 2..=13 {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -195,22 +197,24 @@ fn rendered(rows: &[&Judged]) -> String {
     table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
 
-fn cells(one: &Judged) -> [String; 14] {
+fn cells(one: &Judged) -> [String; 15] {
     let probe = &one.row.probe;
     let of = |figure: Figure| match one.limits.iter().find(|limit| limit.figure == figure) {
         Some(limit) => format!("{}/{}", one.row.whole[figure], limit.value),
         None => one.row.whole[figure].to_string(),
     };
-    let fits = match (Figures::bound(&probe.layer), one.row.whole[Figure::SpillBoundedBytes]) {
+    let whole = &one.row.whole;
+    let fits = match (Figures::bound(&probe.layer), whole[Figure::SpillBoundedBytes]) {
         (None, _) => "-".to_owned(),
         (Some(bound), 0) => bound.to_string(),
-        (Some(bound), bytes) => format!("{bound}, {bytes} B"),
+        (Some(bound), bytes) => format!("{bound}, {bytes} B, {}", whole[Figure::InlineSpillBoundedSites]),
     };
     let broken: Vec<_> = one.broken().map(|limit| limit.figure.name()).collect();
     [
         format!("{}.{}", probe.layer, probe.call),
         probe.mode.clone(),
         of(Figure::Instructions),
+        of(Figure::InlineInstructions),
         of(Figure::Registers),
         fits,
         of(Figure::StackBytes),
