@@ -132,13 +132,13 @@ define void @{name}(i64 %table) {{
 !nvvm.annotations = !{{!0, !1, !2}}
 !0 = !{{void (i64)* @{name}, !"kernel", i32 1}}
 !1 = !{{void (i64)* @{name}, !"maxntidx", i32 256}}
-!2 = !{{void (i64)* @{name}, !"minctasm", i32 1}}
+!2 = !{{void (i64)* @{name}, !"minctasm", i32 {min_blocks}}}
 !nvvmir.version = !{{!3}}
 !3 = !{{{version}}}
 """
 
 
-def compile_kernel(function, capability, abi_version):
+def compile_kernel(function, capability, abi_version, min_blocks):
     """LTO-IR of a kernel: of the function, and of an entry that has its name."""
     name = function.__name__
     of_python, _ = cuda.compile(
@@ -146,7 +146,9 @@ def compile_kernel(function, capability, abi_version):
     )
     library = nvvm.NVVM()
     version = ", ".join(f"i32 {part}" for part in library.get_ir_version())
-    entry = _ENTRY.format(layout=library.data_layout, name=name, abi_version=abi_version, version=version)
+    entry = _ENTRY.format(
+        layout=library.data_layout, name=name, abi_version=abi_version, min_blocks=min_blocks, version=version
+    )
     arch = f"compute_{capability[0]}{capability[1]}"
     compiled = nvvm.compile_ir(entry, opt=3, arch=arch, **{"gen-lto": None})
     return [(f"{name} of Python", of_python), (name, compiled)]
@@ -173,13 +175,15 @@ def link_all(inputs, arch, ptx=False):
         nvjitlink.destroy(handle)
 
 
-def link(function, capability, layer, abi_version, ptx=False):
+def link(function, capability, layer, abi_version, ptx=False, min_blocks=4):
     """Kernel and flat layer as one cubin, or PTX, for a compute capability such as (9, 0).
 
     `layer`: the flat layer's LTO-IR, lib/device/warpbell_device.ltoir of an installation; None for a kernel that makes no
-    call of it. `abi_version`: that of the installation, WARPBELL_ABI_VERSION.
+    call of it. `abi_version`: that of the installation, WARPBELL_ABI_VERSION. `min_blocks`: bounds a thread to
+    65,536 / 256 / min_blocks registers, as WARPBELL_MIN_BLOCKS does in C++. With 64 a multiprocessor holds as many warps
+    as it holds blocks of one warp, 32.
     """
-    inputs = compile_kernel(function, capability, abi_version)
+    inputs = compile_kernel(function, capability, abi_version, min_blocks)
     if layer is not None:
         inputs.append(("warpbell_device", pathlib.Path(layer).read_bytes()))
     return link_all(inputs, capability[0] * 10 + capability[1], ptx)

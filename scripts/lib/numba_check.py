@@ -12,9 +12,9 @@ import flat_figures
 import flat_header
 
 ARCHITECTURES = ((8, 0), (9, 0), (12, 0))
-# Of the kernel with all that it calls, of whose 2048 bytes of stack 1536 are its session and arrays. 104 registers: 608
-# threads of a multiprocessor's 2048.
-REGISTERS, STACK = 104, 2048
+# Of the kernel with all that it calls, of whose 2048 bytes of stack 1536 are its session and arrays. 64 registers: the 32
+# blocks of one warp that a multiprocessor holds.
+REGISTERS, STACK = 64, 2048
 # Of examples/c/flat_kernel.cu, for each of these.
 KERNEL_ARCHITECTURES, KERNEL_REGISTERS = (75, 80, 90, 120), 56
 # Its pages do not fit in the lines of its cache.
