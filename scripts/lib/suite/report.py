@@ -6,7 +6,7 @@ import subprocess
 from collections import Counter
 
 from judge import FAILED, PASSED, SKIPPED
-from steps import ROOT, TIERS
+from steps import ROOT, TIERS, first_log
 
 # Slower than the last figure by more than this: said at the end.
 SLOWER, SLOWER_S = 1.3, 10
@@ -35,16 +35,19 @@ def trouble(all_ran, wrong_names):
     for ran in all_ran:
         if not ran.ok:
             print(f"\n--- {ran.step.name} FAILED{': ' + ran.skipped if ran.skipped else ''}")
-            print("\n".join(what_failed(ran)[:TROUBLE_LINES] + wrong_names.get(ran.step.name, [])[:TROUBLE_LINES]))
+            print("\n".join(what_failed(ran.log)[:TROUBLE_LINES] + wrong_names.get(ran.step.name, [])[:TROUBLE_LINES]))
         for name in ran.result.unsteady:
             print(f"\n--- UNSTEADY: {name} ({ran.step.name}) failed and passed when it ran again: a defect to be mended")
+        if ran.result.unsteady and ran.log and first_log(ran.log).exists():
+            print("\n".join(what_failed(first_log(ran.log))[:TROUBLE_LINES]))
 
 
-def what_failed(ran):
-    """The lines of a log that say which tests failed, and why."""
-    found, left = [], 0
-    for text in ran.log.read_text(errors="replace").splitlines() if ran.log else []:
-        if re.match(r"^test .*FAILED$|^FAILED|^error|.*FAILED  |^ +(FAIL|TIMEOUT|SIG[A-Z]+) \[", text):
+def what_failed(log):
+    """The lines of a log that say which tests failed, and why: what an item of a script's list has said is indented."""
+    found, left, of_item = [], 0, False
+    for text in log.read_text(errors="replace").splitlines() if log else []:
+        of_item = text.startswith(("FAILED", "    ") if of_item else "FAILED")
+        if of_item or re.match(r"^test .*FAILED$|^FAILED|^error|.*FAILED  |^ +(FAIL|TIMEOUT|SIG[A-Z]+) \[", text):
             found.append(text)
         elif "panicked at " in text:
             left = 6

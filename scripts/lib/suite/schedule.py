@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from children import Children
 from judge import FAILED, PASSED, SKIPPED, Result, judge
-from steps import ROOT
+from steps import ROOT, first_log
 
 LOGS = ROOT / "target/test-logs"
 # The profile that everything of a run is built with: scripts take built programs from its folder.
@@ -164,7 +164,7 @@ def run_step(step, log, board):
     result = read(step, code, log)
     if CI and result.counts[FAILED] and step.parser in ("plain", "programs", "libtest"):
         # Machines of continuous integration are held up by others. nextest has its own way to try a test again.
-        log.rename(log.with_suffix(".first.log"))
+        log.rename(first_log(log))
         code = attempt(step, log, board.children)
         again = read(step, code, log)
         again.unsteady = unsteady(step, result, again)

@@ -242,6 +242,14 @@ class Running(InFolder):
         self.assertEqual((ran["plain"].result.unsteady, ran["plain"].ok), (["plain"], True))
         self.assertEqual((ran["twice"].result.unsteady, ran["twice"].ok), ([], False))
 
+    def test_of_what_passed_the_second_time_the_first_log_is_told(self):
+        self.put(schedule, CI=True)
+        script = "test -e once && { echo 2 passed, 0 failed; exit; }; touch once; echo 'ok      a'; echo 'FAILED  b'; echo '    why'; echo 'ok      c'; exit 1"
+        ran, _ = self.run_all([self.bash("twice", script, parser="plain")])
+        with contextlib.redirect_stdout(io.StringIO()) as told:
+            report.trouble(ran.values(), {})
+        self.assertEqual(told.getvalue().splitlines()[2:], ["FAILED  b", "    why"])
+
     def test_a_report_of_nextest_lies_in_the_workspace_wherever_cargo_builds(self):
         said = subprocess.run([sys.executable, "-c", "import schedule, steps, pathlib; print(schedule.report_of(steps.load()[0], pathlib.Path('01-a.log')))"], text=True,
                               cwd=SUITE, env=dict(os.environ, CARGO_TARGET_DIR="/elsewhere"), capture_output=True, check=True).stdout

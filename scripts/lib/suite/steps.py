@@ -34,6 +34,11 @@ class BadSteps(Exception):
     """tests/steps.toml or tests/list/ says something that makes no sense, or there is no step that is asked for."""
 
 
+def first_log(log):
+    """Where the log of a step lies that ran again."""
+    return log.with_suffix(".first.log")
+
+
 def bad(said):
     return BadSteps(f"{os.path.relpath(FILE, ROOT)}: {said}")
 
