@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "kernels are native code over the addresses that they are given")]
 //! Kernels on a target: what to run, and what runs.
 
+mod own;
 pub(crate) mod ring;
 #[cfg(test)]
 mod tests;
@@ -106,8 +107,9 @@ type Check = Arc<dyn Fn(&Grid<'_>) -> Result<(), Error> + Send + Sync>;
 
 /// One run of a kernel: at first a single block of one warp. A clone starts the same once more.
 ///
-/// The kernel reads and writes wherever addresses in its arguments point. Of our own kernels that is known, and compared
-/// with the launch's memory at each start; for others the caller answers, who made the launch by an unsafe function.
+/// The kernel reads and writes wherever addresses in its arguments point, and wherever what it finds there leads. Of our own
+/// kernels the arguments are compared with the launch's memory at each start. For all else the caller answers, who made the
+/// launch by an unsafe function.
 #[derive(Clone)]
 pub struct Launch {
     name: String,
@@ -142,7 +144,11 @@ impl fmt::Debug for Launch {
 impl Launch {
     /// Runs `kernel` of our own with `args`, after a check of their version and size. What their addresses name lies in
     /// `memory`, which is kept: compared when the launch starts.
-    pub fn new<T: KernelArgs>(
+    ///
+    /// # Safety
+    /// As long as a kernel runs, what it follows in `memory` (lists, tables of queues, a cache's lines, requests) is as the
+    /// kernel's host part or the kernel itself has written it: that is not compared.
+    pub unsafe fn new<T: KernelArgs>(
         target: &OpenTarget,
         kernel: &str,
         args: &T,

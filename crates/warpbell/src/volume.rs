@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use warpbell_hw::{BASE_PAGE, Window};
-use warpbell_kernels::abi::{self, KernelArgs};
+use warpbell_kernels::abi;
 use zerocopy::IntoBytes;
 
 use crate::queues::attach::prepare;
-use crate::{Attachment, Buffer, Error, IoMemory, KernelMemory, Launch, Module, Regions};
+use crate::{Attachment, Buffer, Error, IoMemory, KernelMemory, Launch, Module, OpenTarget, Regions};
 pub use io::{VolumeIo, VolumeIoSpec, VolumeRequest};
 pub use parts::{VolumeLeft, VolumePart};
 pub use places::{VolumePiece, VolumePlace};
@@ -223,15 +223,17 @@ impl Volume {
         Ok(())
     }
 
-    /// One run of a kernel of ours that reads or writes this volume, as [`Attachment::launch`] has it. What the arguments
-    /// name lies in `memory`, in the volume, or in its buffers.
-    pub fn launch<T: KernelArgs>(&self, kernel: &str, args: &T, memory: Regions) -> Result<Launch, Error> {
+    /// Lets a launch have its tables, and its SSDs' queues and buffers, too.
+    pub(crate) fn lend(&self, memory: Regions) -> Regions {
         let count = self.members.len();
         let memory = memory.with_members(&self.memory, counts_offset(count));
         let bytes = count * size_of::<abi::BufferRef>();
         let memory = self.buffers.lock().iter().fold(memory, |memory, refs| memory.with_buffers(refs, bytes));
-        let memory = self.members.iter().fold(memory, |memory, member| member.queues.lend(memory));
-        self.prepared(Launch::new(self.members[0].queues.target(), kernel, args, memory)?)
+        self.members.iter().fold(memory, |memory, member| member.queues.lend(memory))
+    }
+
+    pub(crate) fn target(&self) -> &OpenTarget {
+        self.members[0].queues.target()
     }
 
     /// Whether its queues are attached for kernels of this module.

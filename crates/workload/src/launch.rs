@@ -1,3 +1,5 @@
+// UNSAFETY: kernels follow lists and tables, which the workloads of this crate fill.
+#![expect(unsafe_code, reason = "a launch is a promise about the memory that its kernel follows")]
 //! Launches kernels, and stops them when asked to.
 
 use std::mem::offset_of;
@@ -46,7 +48,8 @@ pub(crate) struct Kernel<'a, T> {
     pub(crate) mailbox: &'a SharedMemory,
     /// How long it may run, where that is known.
     pub(crate) limit: Option<Duration>,
-    /// What its arguments point to, beside queues, buffers and mailbox.
+    /// What its arguments point to, beside queues, buffers and mailbox. What the kernel follows in there was written by the
+    /// workload that it is the kernel of, and is left alone until it has ended.
     pub(crate) uses: Regions,
 }
 
@@ -98,7 +101,8 @@ impl<'a> Launcher<'a> {
         control: &Control,
     ) -> Result<Launched, RunError> {
         let uses = kernel.uses.clone().with(kernel.mailbox);
-        let launch = attachment.launch(kernel.name, &kernel.args, uses)?;
+        // SAFETY: `Kernel::uses` has it so.
+        let launch = unsafe { attachment.launch(kernel.name, &kernel.args, uses) }?;
         // A GPU runs in waves what does not fit at once.
         let together = kernel.together || attachment.target().gpu().is_none();
         let launch = kernel.configured(launch, block, together)?;
@@ -154,7 +158,9 @@ pub(crate) fn run_over<T: KernelArgs>(
     (threads, cpus): (usize, &[usize]),
     control: &Control,
 ) -> Result<Launched, RunError> {
-    let launch = volume.launch(kernel.name, &kernel.args, kernel.uses.clone().with(kernel.mailbox))?;
+    let uses = kernel.uses.clone().with(kernel.mailbox);
+    // SAFETY: `Kernel::uses` has it so.
+    let launch = unsafe { volume.launch(kernel.name, &kernel.args, uses) }?;
     let launch = kernel.configured(launch, block, kernel.together)?;
     let clock = OneClock::of(ssds);
     let worker = clock.as_ref().map(|_| launch.worker()).transpose()?.flatten();

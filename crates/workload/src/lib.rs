@@ -5,8 +5,6 @@
 //! [`BenchReport`] collects runs and is the JSON document of the command. [`sweep`] makes the
 //! combinations of several [`Axis`] values.
 
-#![forbid(unsafe_code)]
-
 mod array;
 mod axis;
 mod bench;

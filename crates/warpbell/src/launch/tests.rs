@@ -243,7 +243,9 @@ fn our_kernels_reach_memory_of_their_launch_alone() {
     let table = FileTable::new(&queues, &FileMap::whole(1 << 20)).unwrap();
     let args = digest_args(&queues, &buffer, (&mailbox, &memory), &table);
     let regions = Regions::new().with(&mailbox).with(&memory).with(&table.memory());
-    let launch = |args: &DigestArgs| queues.launch("digest", args, regions.clone()).unwrap();
+    // SAFETY: the tables are a `FileTable`'s.
+    let over = |args: &DigestArgs, regions| unsafe { queues.launch("digest", args, regions) };
+    let launch = |args: &DigestArgs| over(args, regions.clone()).unwrap();
     launch(&args).start().unwrap().join().unwrap();
 
     let refused = |launch: Launch| match launch.start().unwrap_err() {
@@ -269,11 +271,12 @@ fn our_kernels_reach_memory_of_their_launch_alone() {
     let foreign = other.buffer(32 * 4096).unwrap();
     let lent = regions.clone().with(&foreign);
     let of_other = DigestArgs { buffer: foreign.as_ref(), ..args };
-    assert_eq!(refused(queues.launch("digest", &of_other, lent).unwrap()), "buffer", "of another SSD");
+    assert_eq!(refused(over(&of_other, lent).unwrap()), "buffer", "of another SSD");
     let finer = NamespaceRef { block_shift: args.ns.block_shift - 1, ..args.ns };
     assert_eq!(refused(launch(&DigestArgs { ns: finer, ..args })), "ns");
 
-    let error = queues.launch("gauge", &args, regions.clone()).unwrap_err().to_string();
+    // SAFETY: it is refused.
+    let error = unsafe { queues.launch("gauge", &args, regions.clone()) }.unwrap_err().to_string();
     assert_eq!(error, "kernel gauge: takes no warpbell_digest_args; kernels that do: digest");
 }
 
@@ -305,7 +308,9 @@ fn our_kernels_reach_a_volume_and_its_buffers() {
     let args =
         BenchVolumeArgs { bench, volume: volume_ref, buffer: buffer.as_ref(), ..BenchVolumeArgs::new() };
     let regions = Regions::new().with(&mailbox).with(&memory);
-    let launch = |args: &BenchVolumeArgs| volume.launch("bench_volume", args, regions.clone()).unwrap();
+    // SAFETY: the tables are the volume's.
+    let launch =
+        |args: &BenchVolumeArgs| unsafe { volume.launch("bench_volume", args, regions.clone()) }.unwrap();
     launch(&args).start().unwrap().join().unwrap();
     let mut did = WarpResult::new();
     memory.read(0, did.as_mut_bytes()).unwrap();
@@ -340,6 +345,7 @@ fn our_kernels_reach_a_volume_and_its_buffers() {
         assert_eq!(refused(BenchVolumeArgs { bench: over, ..args }), "results");
     }
     // What is of one SSD is no launch over both.
-    let alone = queues[0].launch("bench_volume", &args, regions.clone()).unwrap();
+    // SAFETY: it is not started.
+    let alone = unsafe { queues[0].launch("bench_volume", &args, regions.clone()) }.unwrap();
     assert!(matches!(alone.start().unwrap_err(), Error::Unowned { field: "volume.members", .. }));
 }

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use warpbell_driver::{Controller, DriverError, Namespace, QueuePair};
 use warpbell_files::NamespaceId;
 use warpbell_hw::{Device, DmaAccess, DoorbellPath, Nsid, Window};
-use warpbell_kernels::abi::{self, KernelArgs};
+use warpbell_kernels::abi;
 use warpbell_kernels::cpu::Hooks;
 use warpbell_nvme::command::QueuePriority;
 use warpbell_softctl::SoftDevice;
@@ -234,18 +234,6 @@ impl Attachment {
     /// What kernels keep of the queues.
     pub fn queues(&self) -> &KernelQueues {
         &self.0.table.parts.queues
-    }
-
-    /// A launch of `kernel` of our own over these queues, whose doorbell writes reach their device. On the CPU target
-    /// its clock is that device's, if the device sees each of them. Grid and block are the caller's to set. The launch
-    /// keeps the queues and the attachment's buffers until the kernel has ended; what else its arguments name lies in
-    /// `memory`.
-    ///
-    /// As long as there is a launch of these queues, kernels find them as the first of those launches did: a kernel that
-    /// starts after a queue was replaced then comes to the new one by way of the old one.
-    pub fn launch<T: KernelArgs>(&self, kernel: &str, args: &T, memory: Regions) -> Result<Launch, Error> {
-        let memory = self.lend(memory);
-        prepare(std::slice::from_ref(self), Launch::new(&self.0.target, kernel, args, memory)?)
     }
 
     /// Lets a launch have its queues and buffers, too.

@@ -1,3 +1,5 @@
+// UNSAFETY: the kernel follows a table of queues, which `ResidentMemory` fills.
+#![expect(unsafe_code, reason = "a launch is a promise about the memory that its kernel follows")]
 //! One run against the GPU-resident controller.
 
 use std::time::Duration;
@@ -201,7 +203,8 @@ fn launch(
     args: &ResidentArgs,
     control: &Control,
 ) -> Result<Launched, RunError> {
-    let launch = Launch::new(target, "resident", args, memory.regions())?;
+    // SAFETY: `ResidentMemory` has filled the table of queues with its own rings and doorbells.
+    let launch = unsafe { Launch::new(target, "resident", args, memory.regions()) }?;
     // Controllers and clients wait for each other.
     let launch = launch.grid(geometry.blocks()).block(geometry.threads()).cooperative(true);
     let launch = launch.mailbox(memory.mailbox())?;
