@@ -287,7 +287,7 @@ fn a_thousand_recoveries_leave_nothing_behind() {
             let before = ssd.recovery_counters().queues_replaced;
             attachment.declare_lost(0);
             while ssd.recovery_counters().queues_replaced == before {
-                ssd.recovery().look();
+                ssd.recovery().poll();
             }
             ids.extend(attachment.pairs().iter().map(|pair| pair.qid().get()));
         }

@@ -17,8 +17,8 @@ use crate::volume::{VOLUME_BUFFERS, VOLUMES};
 
 pub(crate) static VOLUME_IOS: Table<Io> = Table::new(Kind::VolumeIo);
 
-/// Looks without an end before whoever waits sleeps between looks: an SSD answers within them.
-const EAGER_LOOKS: u32 = 20_000;
+/// Polls without an end before whoever waits sleeps between polls: an SSD answers within them.
+const EAGER_POLLS: u32 = 20_000;
 const NAP: Duration = Duration::from_micros(100);
 
 /// I/O of a volume of a C program's.
@@ -108,9 +108,9 @@ impl Io {
     /// The next request that has ended; `None`: as long as there are some.
     pub(crate) fn next(&self, timeout: Option<Duration>) -> Answer<VolumeIoEnd> {
         let begin = Instant::now();
-        let mut looks = 0u32;
+        let mut polls = 0u32;
         loop {
-            // Others have their turn between two looks.
+            // Others have their turn between two polls.
             let ended = self.with(|io| match io.poll() {
                 None if io.outstanding() == 0 => {
                     Err(Failure::invalid("volume I/O: no request is in flight, so that none can end"))
@@ -124,8 +124,8 @@ impl Io {
                 let text = format!("volume I/O: no request has ended within {}", Time(timeout));
                 return Err(Failure::new(Code::Timeout, text));
             }
-            looks = looks.saturating_add(1);
-            if looks < EAGER_LOOKS { thread::yield_now() } else { thread::sleep(NAP) }
+            polls = polls.saturating_add(1);
+            if polls < EAGER_POLLS { thread::yield_now() } else { thread::sleep(NAP) }
         }
     }
 }

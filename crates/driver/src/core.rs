@@ -23,8 +23,8 @@ use crate::registers::{Deadline, RegisterFile};
 use crate::setup::Setup;
 use crate::{ControllerOptions, ControllerState, DriverError, RetryPolicy};
 
-/// Looks at the admin completion queue before a waiting caller lets time pass.
-const EAGER_LOOKS: u32 = 64;
+/// Polls of the admin completion queue before a waiting caller lets time pass.
+const EAGER_POLLS: u32 = 64;
 /// Between two polls after that.
 const LOOK_PAUSE: Duration = Duration::from_micros(50);
 /// The longest that dropping a controller waits for its shutdown,
@@ -302,7 +302,7 @@ impl Core {
         deadline: Deadline,
         limit: Duration,
     ) -> Result<(Cqe, Option<DmaBuffer>), DriverError> {
-        let mut looks = 0;
+        let mut polls = 0;
         loop {
             let passed = deadline.passed(self.regs.clock());
             // Before the poll, so that no interrupt after it is missed.
@@ -320,8 +320,8 @@ impl Core {
                 Progress::Pending => {}
             }
             drop(admin);
-            looks += 1;
-            if looks < EAGER_LOOKS {
+            polls += 1;
+            if polls < EAGER_POLLS {
                 self.regs.clock().pause(Duration::ZERO);
             } else {
                 self.check_health("executing an admin command")

@@ -37,14 +37,14 @@ pub struct IoQueue {
     cq_doorbell: Doorbell,
     /// Commands pushed.
     tail: u64,
-    /// Commands that the controller was told of.
+    /// Commands that were reported to the controller.
     rung: u64,
-    /// `tail` may not pass it: completions told to the controller + depth.
+    /// `tail` may not pass it: completions reported to the controller + depth.
     limit: u64,
     /// Completions taken.
     head: u64,
-    /// Completions that the controller was told of.
-    told: u64,
+    /// Completions that were reported to the controller.
+    reported: u64,
     /// Commands that the controller has fetched, by its word.
     fetched: u64,
     mask: u32,
@@ -90,7 +90,7 @@ impl IoQueue {
             rung: base,
             limit: base + u64::from(depth),
             head: base,
-            told: base,
+            reported: base,
             fetched: base,
             mask: entries - 1,
             depth,
@@ -170,7 +170,7 @@ impl IoQueue {
     /// With commands that may never complete, the rest must not wait for a full batch of completions.
     #[cold]
     fn found_room(&mut self) -> bool {
-        if self.slots.quarantined() > 0 && self.head != self.told {
+        if self.slots.quarantined() > 0 && self.head != self.reported {
             self.tell();
         }
         self.tail != self.limit
@@ -264,7 +264,7 @@ impl IoQueue {
 
     #[inline]
     fn tell_lazily(&mut self) {
-        if self.head - self.told >= self.cq_batch && !off(Mutation::HeadNeverTold) {
+        if self.head - self.reported >= self.cq_batch && !off(Mutation::HeadNeverReported) {
             self.tell();
         }
     }
@@ -273,13 +273,13 @@ impl IoQueue {
     fn tell(&mut self) {
         // The entries were copied out before: the controller may overwrite them from here on.
         let trap = self.cq_doorbell.ring(self.head as u32 & self.mask);
-        self.told = self.head;
+        self.reported = self.head;
         self.limit = self.head - self.counters.spurious + u64::from(self.depth);
         self.counters.cq_doorbells += u64::from(trap);
         self.counters.shadow_stores += u64::from(self.cq_doorbell.shadow().is_some());
     }
 
-    /// The controller must have fetched what it completed, and cannot have fetched what it was not told of,
+    /// The controller must have fetched what it completed, and cannot have fetched what was not reported to it,
     /// nor less than it said before.
     #[inline]
     fn compare_sqhd(&mut self, sqhd: u16) {
@@ -416,13 +416,13 @@ impl IoQueue {
         if self.counters.spurious != 0 {
             return Err(DriverError::QueueIndex { device: self.pair.name.clone(), qid: self.pair.qid });
         }
-        if self.head != self.told {
+        if self.head != self.reported {
             self.tell();
         }
         let shift = start.wrapping_sub(self.head);
         let (sqes, cqes) = self.origin;
         self.origin = (sqes.wrapping_add(shift), cqes.wrapping_add(shift));
-        (self.tail, self.rung, self.head, self.told, self.fetched) = (start, start, start, start, start);
+        (self.tail, self.rung, self.head, self.reported, self.fetched) = (start, start, start, start, start);
         self.limit = start + u64::from(self.depth);
         Ok(())
     }
@@ -455,7 +455,7 @@ impl IoQueue {
     /// goes on; if commands are outstanding, it can only be deleted, and their buffers must live until then.
     pub fn into_pair(mut self) -> QueuePair {
         let idle = self.outstanding() == 0 && self.counters.spurious == 0;
-        if idle && self.head != self.told {
+        if idle && self.head != self.reported {
             self.tell();
         }
         self.pair.index_base = idle.then_some(self.head);

@@ -13,7 +13,7 @@ pub enum Mutation {
     /// Nobody looks whether a deadline has passed.
     DeadlineIgnored,
     /// The controller is not told of completions that were taken.
-    HeadNeverTold,
+    HeadNeverReported,
     /// A queue identifier is used again while kernels may still ring its doorbells.
     IdOfLivingPair,
     /// A reset leaves the admin queue's old completions in their ring.
@@ -28,7 +28,7 @@ impl Mutation {
         Mutation::CompletionQueueFirst,
         Mutation::ReuseAtTimeout,
         Mutation::DeadlineIgnored,
-        Mutation::HeadNeverTold,
+        Mutation::HeadNeverReported,
         Mutation::IdOfLivingPair,
         Mutation::RingsKeptAtReset,
     ];

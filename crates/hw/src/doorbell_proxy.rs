@@ -19,7 +19,7 @@ use crate::{Doorbell, DoorbellError, DoorbellKind, DoorbellPath, DoorbellSink, D
 /// What is in the shadow of a doorbell that was not written: no doorbell has a value of more than 16 bits.
 const EMPTY: u32 = u32::MAX;
 /// Polls of an unchanged shadow page before the thread sleeps between polls.
-const EAGER_LOOKS: u32 = 20_000;
+const EAGER_POLLS: u32 = 20_000;
 /// Between two polls after that.
 const SLEEP: Duration = Duration::from_micros(100);
 
@@ -120,7 +120,7 @@ impl Shadow {
                 Err(DoorbellLost::All) => return,
                 // A way that failed for once takes the next doorbells.
                 Ok(true) | Err(DoorbellLost::This) => idle = 0,
-                Ok(false) if idle < EAGER_LOOKS => {
+                Ok(false) if idle < EAGER_POLLS => {
                     idle += 1;
                     std::hint::spin_loop();
                     if idle % 64 == 0 {

@@ -132,7 +132,7 @@ impl<'a> Launcher<'a> {
             }
         };
         let look = || {
-            self.ssd.recovery().look();
+            self.ssd.recovery().poll();
             control.look(self.ssd, soft.clock().now());
         };
         Launched::in_steps(worker, (mailbox, control), (idle, look))
@@ -166,7 +166,7 @@ pub(crate) fn run_over<T: KernelArgs>(
     let worker = clock.as_ref().map(|_| launch.worker()).transpose()?.flatten();
     match (clock, worker) {
         (Some(clock), Some(worker)) => {
-            let look = || ssds.iter().for_each(|ssd| ssd.recovery().look());
+            let look = || ssds.iter().for_each(|ssd| ssd.recovery().poll());
             Launched::in_steps(worker, (kernel.mailbox, control), (|| clock.wait(), look))
         }
         _ => Launched::by(launch, threads, cpus, control),

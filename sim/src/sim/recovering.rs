@@ -116,7 +116,7 @@ impl Run<'_> {
     /// The library looks once, and takes no longer than it may.
     fn recovery_round(&mut self) {
         let begin = self.world.now();
-        self.ssd.recovery().look();
+        self.ssd.recovery().poll();
         let (took, limit) = (self.world.now() - begin, self.plan.poll_limit());
         if took > limit {
             let text = format!("a poll of the recovery took {took:?}, and may take {limit:?}");

@@ -199,7 +199,7 @@ fn agents_go_over_to_the_next_queue(module: &Module) -> Result<(), String> {
                 fixture.several.queues[0].declare_lost(0);
             }
             if round > 100 && round.is_multiple_of(50) {
-                fixture.several.ssds[0].recovery().look();
+                fixture.several.ssds[0].recovery().poll();
             }
         };
         let ran = fixture.run(module, seed, give_up).map_err(|error| format!("{error:#}"))?;

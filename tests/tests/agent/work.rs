@@ -200,7 +200,7 @@ fn agents_go_on_with_the_queue_in_place_of_a_lost_one() {
                 fixture.several.queues[0].declare_lost(0);
             }
             if round > 100 && round.is_multiple_of(50) {
-                fixture.several.ssds[0].recovery().look();
+                fixture.several.ssds[0].recovery().poll();
             }
         };
         let ran = fixture.run(&MODULE, seed, give_up).expect("a run");

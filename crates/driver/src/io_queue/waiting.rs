@@ -47,8 +47,8 @@ impl IoQueue {
         let Some(vector) = self.pair.vector.clone() else {
             return self.pause(Duration::ZERO);
         };
-        // A controller need not interrupt again before it was told what was taken.
-        if self.head != self.told {
+        // A controller need not interrupt again before what was taken is reported to it.
+        if self.head != self.reported {
             self.tell();
         }
         self.counters.sleeps += 1;

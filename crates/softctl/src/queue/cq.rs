@@ -75,7 +75,7 @@ impl Cq {
     /// Looks at the doorbell. `None` if its value is the one last seen.
     #[inline]
     pub(crate) fn poll_doorbell(&mut self) -> Option<Result<(), DoorbellFault>> {
-        let value = self.bell.look()?;
+        let value = self.bell.poll()?;
         Some(self.ring_doorbell(value))
     }
 

@@ -69,7 +69,7 @@ impl Bell {
 
     /// A new value, if there is one.
     #[inline]
-    pub(crate) fn look(&mut self) -> Option<u32> {
+    pub(crate) fn poll(&mut self) -> Option<u32> {
         // Acquire: queue entry accesses before the doorbell store, the doorbell load before queue entry accesses.
         let value = self.watched.load_u32(0, Ordering::Acquire);
         if value == self.seen {
@@ -216,7 +216,7 @@ mod tests {
         bell.lose_pages();
         pages.store_u32(0, 7, Ordering::Relaxed);
         pages.store_u32(4, 0xc5, Ordering::Relaxed);
-        assert_eq!(bell.look(), None);
+        assert_eq!(bell.poll(), None);
         bell.doze();
         assert_eq!(pages.load_u32(4, Ordering::Relaxed), 0xc5, "EventIdx is the client's memory again");
     }
@@ -225,13 +225,13 @@ mod tests {
     fn an_awake_controller_polls_the_shadow_and_a_sleeping_one_the_register() {
         let (mut bell, shadow, register) = bell(true);
         shadow.entry.store_u32(0, 3, Ordering::Release);
-        assert_eq!((bell.look(), bell.look()), (Some(3), None));
+        assert_eq!((bell.poll(), bell.poll()), (Some(3), None));
         bell.doze();
         assert_eq!(shadow.event.load_u32(0, Ordering::Relaxed), 3, "wake me when you pass 3");
         shadow.entry.store_u32(0, 4, Ordering::Release);
-        assert_eq!(bell.look(), None, "asleep");
+        assert_eq!(bell.poll(), None, "asleep");
         register.store_u32(0, 4, Ordering::Release);
-        assert_eq!((bell.look(), bell.look()), (Some(4), None));
+        assert_eq!((bell.poll(), bell.poll()), (Some(4), None));
         assert_eq!((bell.take_traps(), bell.take_traps()), (1, 0));
     }
 

@@ -4,7 +4,7 @@
 //! it finds it answers step by step, each with its own limit ([`RecoveryPolicy`]): it has commands aborted that kernels
 //! gave up; it replaces a queue whose commands do not end; it resets the controller; it gives the SSD up, and tells
 //! kernels so. A thread of its own polls, except where time is virtual: there the simulation calls
-//! [`Recovery::look`].
+//! [`Recovery::poll`].
 //!
 //! `ladder` says what to do next about one queue, and touches nothing. `table` knows which slot holds which queue, and
 //! when a slot or an identifier may be used again. `round` and `reset` do what is to be done.

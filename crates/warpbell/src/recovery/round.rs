@@ -85,7 +85,7 @@ impl Looking {
 impl Recovery {
     /// One round: polls alarms, health and events, and takes the next step wherever one is due. It waits for answers
     /// of the controller, and never longer than the steps' limits together.
-    pub fn look(&self) {
+    pub fn poll(&self) {
         let mut looking = self.alone();
         self.round(&mut looking, true, true);
         drop(looking);

@@ -35,7 +35,7 @@ impl Fixture {
     /// Gives the queue up and looks.
     fn lose(&self) {
         self.attachment.declare_lost(0);
-        self.ssd.recovery().look();
+        self.ssd.recovery().poll();
     }
 
     /// The identifier and epoch of the queue in a slot, as lanes find them.
@@ -84,7 +84,7 @@ fn an_identifier_comes_back_when_no_lane_can_ring_and_a_slot_when_none_can_look(
     assert_eq!((fixture.state(0), fixture.sent_to(0), fixture.entry(1)), (abi::QUEUE_LOST, Some(1), (2, 1)));
     assert_eq!(fixture.ssd.recovery_counters().ids_freed, 0, "lane 5 may still ring id 1");
     fixture.sit(0, 5, HAZARD_WAITING);
-    fixture.ssd.recovery().look();
+    fixture.ssd.recovery().poll();
     assert_eq!(fixture.ssd.recovery_counters().ids_freed, 1);
     fixture.sit(1, 5, HAZARD_TAKEN);
     fixture.sit(0, 5, HAZARD_FREE);
@@ -96,7 +96,7 @@ fn an_identifier_comes_back_when_no_lane_can_ring_and_a_slot_when_none_can_look(
     fixture.lose();
     assert_eq!((fixture.replaced(), fixture.sent_to(0), fixture.sent_to(1)), (2, None, None));
     fixture.sit(1, 5, HAZARD_FREE);
-    fixture.ssd.recovery().look();
+    fixture.ssd.recovery().poll();
     assert_eq!((fixture.replaced(), fixture.sent_to(0), fixture.entry(1).1), (3, Some(1), 3));
     assert_eq!(fixture.state(1), abi::QUEUE_RUNNING);
     fixture.table.leave();
@@ -124,7 +124,7 @@ fn when_the_last_launch_is_gone_so_are_its_lanes_and_the_next_finds_the_newest()
     fixture.lose();
     assert_eq!(fixture.attachment.queue(0).unwrap().qid, 1, "a running kernel's table stays as it is");
     fixture.table.leave();
-    fixture.ssd.recovery().look();
+    fixture.ssd.recovery().poll();
     assert_eq!(fixture.ssd.recovery_counters().ids_freed, 1);
     let found = fixture.attachment.queue(0).unwrap();
     assert_eq!((found.qid, found.epoch), (2, 1));
@@ -139,7 +139,7 @@ fn a_kernel_that_starts_while_the_newest_queue_is_lost_does_not_begin_in_its_slo
     fixture.table.lose(0, Duration::ZERO);
     fixture.table.enter().unwrap();
     assert_eq!(fixture.attachment.queue(0).unwrap().epoch, 0, "as before the first loss");
-    fixture.ssd.recovery().look();
+    fixture.ssd.recovery().poll();
     assert_eq!((fixture.state(0), fixture.sent_to(0).is_some()), (abi::QUEUE_LOST, true));
     fixture.table.leave();
     assert_eq!(fixture.attachment.queue(0).unwrap().epoch, 2);
@@ -158,7 +158,7 @@ fn a_queue_without_a_successor_in_time_is_dead() {
     }
     assert_eq!(fixture.replaced(), 2);
     fixture.pass(fixture.ssd.recovery().policy().replace);
-    fixture.ssd.recovery().look();
+    fixture.ssd.recovery().poll();
     assert_eq!([0, 1, 2].map(|slot| fixture.state(slot)), [abi::QUEUE_DEAD; 3]);
     assert_eq!(fixture.ssd.recovery_counters().queues_dead, 1);
     let dead = |kind: &SsdEventKind| matches!(kind, SsdEventKind::Recovery(RecoveryEvent::QueueDead { .. }));
@@ -171,7 +171,7 @@ fn a_reset_by_somebody_else_is_noticed_and_queues_come_back() {
     let shadows = OpenOptions { doorbell_buffer: DoorbellBuffer::On, ..OpenOptions::default() };
     let fixture = Fixture::new(&shadows);
     fixture.ssd.controller().reset().unwrap();
-    fixture.ssd.recovery().look();
+    fixture.ssd.recovery().poll();
     assert_eq!((fixture.sent_to(0), fixture.replaced()), (Some(1), 1));
     let entry = fixture.table.parts.queues.entry(1).unwrap();
     assert_eq!(entry.flags & abi::QUEUE_SHADOW, abi::QUEUE_SHADOW);
