@@ -25,7 +25,7 @@ struct Args {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    std::fs::write("disk.img", [b'w'; 16 * 512])?;
+    std::fs::write("blocks.img", [b'w'; 16 * 512])?;
     let found = read_block()?;
     assert_eq!(found, [b'w'; 512]);
     println!("block 7 was read by a kernel: {} bytes", found.len());
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn read_block() -> Result<[u8; 512], Error> {
     let target: Target = Target::Cpu; // or cuda:0: not run on a GPU
-    let ssd = Ssd::open(&"soft:file=disk.img".parse()?, &OpenOptions::default())?;
+    let ssd = Ssd::open(&"soft:file=blocks.img".parse()?, &OpenOptions::default())?;
     let queues = ssd.attach(&AttachOptions::new().target(target))?;
     let (target, options) = (target.open()?, CompileOptions::default());
     // SAFETY: on the CPU a source's initialisers run when it is loaded. This one has none of its own.

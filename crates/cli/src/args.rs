@@ -79,7 +79,7 @@ Exit codes: 0 ok, 1 failed, 2 usage, 3 refused for safety, 4 requirement missing
 /// Options of every subcommand.
 #[derive(Clone, Debug, Args)]
 pub struct Global {
-    /// Form of the result: normal for people, json for programs; of bench fio-json+, too; of report and files capture a file
+    /// Form of the result: normal (text) or json; bench has fio-json+, too; report and files capture take a file
     #[arg(short = 'o', long = "output", global = true, value_name = "FORM", default_value = "normal")]
     pub form: Form,
     /// Say more; twice for the log of the driver (on stderr)

@@ -109,13 +109,16 @@ fn usage_line(error: &clap::Error) -> String {
     {
         let name = argument.split_whitespace().next().unwrap_or(argument);
         let reason = match source.downcast_ref::<std::num::ParseIntError>() {
-            Some(_) => "expected a whole number".to_owned(),
+            Some(_) => WHOLE.to_owned(),
             None => source.to_string(),
         };
         let value = match error.get(ContextKind::InvalidValue) {
             Some(ContextValue::String(value)) => value.as_str(),
             _ => "",
         };
+        if let Some(limit) = out_of_range(&reason) {
+            return format!("{name} {value}: {limit}");
+        }
         // What is no flag says itself what it is.
         if reason.starts_with(name) || name.starts_with(['[', '<']) {
             return reason;
@@ -133,6 +136,21 @@ fn usage_line(error: &clap::Error) -> String {
         line = format!("{line}; {}", tip.trim_start_matches("tip: "));
     }
     line
+}
+
+const WHOLE: &str = "expected a whole number";
+
+/// The limit that a number misses, of clap's `VALUE is not in FIRST..=LAST`.
+fn out_of_range(reason: &str) -> Option<String> {
+    let (value, range) = reason.split_once(" is not in ")?;
+    let (first, last) = range.split_once("..=")?;
+    let (value, first): (i128, i128) = (value.parse().ok()?, first.parse().ok()?);
+    Some(match value < first {
+        // Nobody means it as a limit that a count is at least 0.
+        true if first == 0 => WHOLE.to_owned(),
+        true => format!("must be at least {first}"),
+        false => format!("must be at most {last}"),
+    })
 }
 
 /// What is here in the place of a flag of fio's.
@@ -193,8 +211,9 @@ mod tests {
             (&["bench", "--rw", "trim"], "--rw: 'trim': expected one of read, write,"),
             (&["bench", "--iodpth", "3"], "unexpected argument '--iodpth' found; a similar argument"),
             (&["bench", "--iodepth", "x"], "--iodepth 'x': expected a whole number"),
-            (&["bench", "--iodepth", "-1"], "--iodepth"),
-            (&["bench", "--queues", "65536"], "--queues '65536': 65536 is not in 0..=65535"),
+            (&["bench", "--iodepth", "-1"], "--iodepth -1: expected a whole number"),
+            (&["bench", "--queues", "65536"], "--queues 65536: must be at most 65535"),
+            (&["bench", "--repeat", "0"], "--repeat 0: must be at least 1"),
             (&["bench", "--runtime", "3d"], "--runtime: duration '3d': expected"),
             (&["bench", "--axis", "bs"], "--axis bs: expected NAME="),
             (&["report"], "the following required arguments were not provided: <FILE>"),

@@ -30,6 +30,11 @@ fn the_readme_has_the_example_from_rust() {
     // README leaves out the comments and the lint at its top.
     let (_, program) = example.split_once("\nuse ").unwrap();
     assert!(readme.contains(&format!("```rust\nuse {program}```\n")));
+    // Who follows README has made this file minutes before, and runs the example in the same folder.
+    assert!(
+        readme.contains("> disk.img") && !program.contains("disk.img"),
+        "the example writes over disk.img"
+    );
 }
 
 /// Whether `file` has a test function of this name that runs without being asked for.

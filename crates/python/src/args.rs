@@ -113,7 +113,12 @@ pub(crate) fn part(
     if at % 4 != 0 {
         return Err(Failure::argument("at", at, "must be a multiple of 4 bytes").into());
     }
-    let nbytes = optional("nbytes", nbytes, 0, u64::MAX)?.unwrap_or(all - at);
+    let given = optional("nbytes", nbytes, 0, u64::MAX)?;
+    if given.is_none() && at == all {
+        let limit = format!("the buffer has {all} bytes, and none from there on");
+        return Err(Failure::argument("at", at, limit).into());
+    }
+    let nbytes = given.unwrap_or(all - at);
     if nbytes > all - at {
         let limit = format!("the buffer has {} bytes from {at} on", all - at);
         return Err(Failure::argument("nbytes", nbytes, limit).into());

@@ -314,9 +314,8 @@ fn tiles_of(tiles: &Bound<'_, PyAny>) -> PyResult<Vec<Tile>> {
                 row_stride,
             }),
             _ => {
-                let limit =
-                    "must have 3: number, first block, blocks; or 5: also rows, blocks from row to row";
-                Err(Failure::argument("tile of fields", fields.len(), limit).into())
+                let limit = "must be 3: number, first block, blocks; or 5: also rows, blocks from row to row";
+                Err(Failure::argument("fields of a tile", fields.len(), limit).into())
             }
         }
     })

@@ -96,7 +96,7 @@ IO = [
     ("offset_text", lambda t: t.ssd.read_into(t.buffer, "0"), "ArgumentTypeError", "offset of type str"),
     ("at_odd", lambda t: t.ssd.read_into(t.buffer, 0, at=2, nbytes=512), "ArgumentError", "at 2: must be a multiple of 4 bytes"),
     ("at_beyond", lambda t: t.ssd.read_into(t.buffer, 0, at=8196), "ArgumentError", "at 8196: must be from 0 to 8192"),
-    ("at_end", lambda t: t.ssd.read_into(t.buffer, 0, at=8192), "ArgumentError", "nbytes 0: must be more than 0 and a multiple"),
+    ("at_end", lambda t: t.ssd.read_into(t.buffer, 0, at=8192), "ArgumentError", "at 8192: the buffer has 8192 bytes, and none from there on"),
     ("nbytes_odd", lambda t: t.ssd.read_into(t.buffer, 0, nbytes=513), "ArgumentError", "nbytes 513: must be more than 0 and a multiple"),
     ("nbytes_beyond", lambda t: t.ssd.read_into(t.buffer, 0, at=4096, nbytes=8192), "ArgumentError", "nbytes 8192: the buffer has 4096 bytes from 4096 on"),
     ("read_0", lambda t: t.ssd.read(0, 0), "ArgumentError", "nbytes 0: must be more than 0"),
@@ -128,7 +128,7 @@ KERNELS = [
     ("load_number", lambda t: warpbell.load(5), "ArgumentTypeError", "^path of type int: must be the path of a file"),
     ("volume_layout", lambda t: warpbell.Volume([t.queues], layout="raid"), "ArgumentError", "layout raid: must be stripe, replicate or concatenate"),
     ("volume_chunk", lambda t: warpbell.Volume([t.queues], chunk_bytes=100), "ArgumentError", "chunk_bytes 100: must be a multiple of 512"),
-    ("cache_page", lambda t: warpbell.PageCache(t.queues, pages=4, page_bytes=100), "ArgumentError", "bytes of a cache's page 100: must be a power of two"),
+    ("cache_page", lambda t: warpbell.PageCache(t.queues, pages=4, page_bytes=100), "ArgumentError", "page_bytes of a cache 100: must be a power of two, and at least a block of 512 bytes"),
     ("cache_0", lambda t: warpbell.PageCache(t.queues, pages=0), "ArgumentError", "pages 0: must be from 1"),
 ]
 

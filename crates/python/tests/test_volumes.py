@@ -268,7 +268,7 @@ def test_wrong_schedules_are_refused_by_name() -> None:
         queues, large = ssd.attach(), other.attach()
         text = warpbell.TileSchedule(queues, [(0, 0, 8)]).to_text()
         for call, line in [
-            (lambda: warpbell.TileSchedule(queues, [(0, 0)]), "^tile of fields 2: must have 3"),
+            (lambda: warpbell.TileSchedule(queues, [(0, 0)]), "^fields of a tile 2: must be 3"),
             (lambda: warpbell.TileSchedule(queues, [(0, 0, 1 << 32)]), "^blocks of a tile 4294967296: must be below 2.32$"),
             (lambda: warpbell.TileSchedule(queues, [(0, 0, 0)]), "^tile 1 rows of 0 blocks: must have 1 to 32 rows"),
             (lambda: warpbell.TileSchedule(queues, [(0, 0, 8), (0, 8, 8)]), "^tile 0: must be the same blocks wherever it is used$"),

@@ -166,11 +166,8 @@ fn check(spec: &PageCacheSpec, (blocks, block_bytes): (u64, u32)) -> Result<(), 
         return refuse("bytes of a block", block_bytes.into(), "must be a power of two");
     }
     if !spec.page_bytes.is_power_of_two() || spec.page_bytes < block_bytes {
-        return refuse(
-            "bytes of a cache's page",
-            spec.page_bytes.into(),
-            "must be a power of two, and at least a block",
-        );
+        let limit = format!("must be a power of two, and at least a block of {block_bytes} bytes");
+        return refuse("page_bytes of a cache", spec.page_bytes.into(), &limit);
     }
     let page = u64::from(spec.page_bytes / block_bytes);
     if blocks.checked_sub(page).is_none_or(|last| spec.first_block.get() > last) {

@@ -40,10 +40,10 @@ pub(crate) trait Runner {
 fn for_kernels(ssd: &Ssd) -> Option<String> {
     let (rings, choice) = (ssd.ring_placement(), ssd.doorbell_choice());
     if matches!(ssd.data_placement(), DataPlacement::Hbm(_)) {
-        let reason = "the host's queues take their data in host memory; use api io or raw, or data host";
+        let reason = "the host's queues take their data in host memory; use --api io or raw, or data host";
         Some(reason.to_owned())
     } else if rings.sq().gpu().or(rings.cq().gpu()).is_some() {
-        let reason = "the host's queues have their rings in host memory; use api io or raw, or rings host";
+        let reason = "the host's queues have their rings in host memory; use --api io or raw, or rings host";
         Some(reason.to_owned())
     } else if choice != DoorbellChoice::Auto {
         Some(format!(

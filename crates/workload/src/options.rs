@@ -30,7 +30,7 @@ macro_rules! words {
             }
 
             /// Every word that is read: its own, then its further ones.
-            const fn words(self) -> &'static [&'static str] {
+            pub(crate) const fn words(self) -> &'static [&'static str] {
                 match self { $($name::$variant => &[$word $(, $alias)*]),+ }
             }
         }

@@ -152,6 +152,21 @@ fn entry(sysfs: &Sysfs, function: &Function, now: &Snapshot) -> Entry {
 
 /// The list as a table, and what can be done with it.
 fn text(entries: &[Entry]) -> String {
+    let usable: String = entries
+        .iter()
+        .filter(|entry| entry.usable && entry.kind == "pcie")
+        .map(|entry| format!("{}; ", entry.device))
+        .collect();
+    let table = match entries.is_empty() {
+        true => "No NVMe SSD on the PCIe tree.\n".to_owned(),
+        false => table(entries),
+    };
+    format!(
+        "{table}Usable now: {usable}soft:size=1g (memory), soft:file=PATH (a file), served by the software controller.\n"
+    )
+}
+
+fn table(entries: &[Entry]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header([
@@ -180,14 +195,5 @@ fn text(entries: &[Entry]) -> String {
             entry.why_not.as_ref().map_or_else(|| "yes".to_owned(), |why| format!("no: {why}")),
         ]);
     }
-    let mut text: String = table.lines().map(|line| format!("{}\n", line.trim_end())).collect();
-    let usable: String = entries
-        .iter()
-        .filter(|entry| entry.usable && entry.kind == "pcie")
-        .map(|entry| format!("{}; ", entry.device))
-        .collect();
-    text += &format!(
-        "Usable now: {usable}soft:size=1g (memory), soft:file=PATH (a file), served by the software controller.\n"
-    );
-    text
+    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }

@@ -252,7 +252,12 @@ impl Report {
     fn finish(mut self, strict: bool) -> Result<(), Ending> {
         self.violations()?;
         let (clients, violations) = (self.clients, self.device.statistics().violations);
-        let text = format!("served {clients} clients, {violations} violations");
+        let plural = |count: u64| if count == 1 { "" } else { "s" };
+        let text = format!(
+            "served {clients} client{}, {violations} violation{}",
+            plural(clients),
+            plural(violations)
+        );
         self.line("end", &text, json!({ "clients": clients, "violations": violations }))?;
         if strict && violations > 0 {
             let what = format!("{violations} violations of the specification by clients, and --strict");

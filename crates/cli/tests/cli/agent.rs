@@ -164,7 +164,7 @@ fn what_makes_no_sense_is_refused_by_name() {
         ),
         (
             &["--api", "agent", "--retries", "1"],
-            "--retries 1: agents submit nothing again; use api io or raw",
+            "--retries 1: agents submit nothing again; use --api io or raw",
         ),
         (
             &["--api", "agent", "--completion", "interrupt"],
@@ -172,7 +172,7 @@ fn what_makes_no_sense_is_refused_by_name() {
         ),
         (
             &["--api", "agent", "--trace", "/nowhere/trace.json"],
-            "--api agent: agents write no traces; use api io or raw",
+            "--api agent: agents write no traces; use --api io or raw",
         ),
     ] {
         assert_eq!(refused(&[&["bench", DEVICE][..], flags].concat()), (2, says.to_owned()));

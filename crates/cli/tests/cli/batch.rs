@@ -166,7 +166,7 @@ fn what_makes_no_sense_is_refused_by_name() {
         ),
         (
             &["--api", "batch", "--trace", "/nowhere/trace.json"],
-            "--api batch: batches write no traces; use api io or raw",
+            "--api batch: batches write no traces; use --api io or raw",
         ),
         (
             &["--api", "batch", "--replay", "/nowhere/trace.json"],

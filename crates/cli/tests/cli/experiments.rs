@@ -462,8 +462,8 @@ fn what_cannot_be_is_said() {
     error(&["tail", "soft:size=8m", "--os-path", "/dev/null"], "--os-path: only path reads it, not tail");
     error(&["batching", "soft:size=8m", "--iodepth", "4"], "batching always has 32 in flight");
     error(&["cold", "soft:size=8m", "--runtime", "0"], "each row is measured for some time");
-    error(&["tail", "soft:size=8m", "--load", "5000"], "5000 is not in 0..=1024");
-    error(&["notice", "soft:size=8m", "--iodepth", "0"], "0 is not in 1..=1023");
+    error(&["tail", "soft:size=8m", "--load", "5000"], "--load 5000: must be at most 1024");
+    error(&["notice", "soft:size=8m", "--iodepth", "0"], "--iodepth 0: must be at least 1");
     error(&["kv", "soft:size=8m", "--runtime", "1"], "--runtime: --ops ends rows of kv");
     error(&["path", "soft:size=8m", "--ops", "5"], "--ops: only workloads have it");
     error(&["kv", "soft:size=1m", "--ops", "5"], "takes 2097152 bytes, and the namespace has 1048576");

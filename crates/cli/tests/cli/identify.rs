@@ -84,6 +84,14 @@ fn lists_show_named_devices() {
 }
 
 #[test]
+fn a_list_of_nothing_says_so() {
+    let empty = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(empty.path().join("sys/bus/pci/devices")).unwrap();
+    let text = ok(&["list", "--root", empty.path().to_str().unwrap()]);
+    assert!(text.starts_with("No NVMe SSD on the PCIe tree.\nUsable now: soft:size=1g"), "{text}");
+}
+
+#[test]
 fn several_devices_are_identified_together() {
     let devices = ["soft:size=1m,serial=ONE", "soft:size=2m,serial=TWO"];
     let report = json(&["identify", devices[0], "--device", devices[1], "-o", "json"]);

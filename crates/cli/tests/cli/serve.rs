@@ -157,7 +157,7 @@ fn violations_are_told_as_they_come_and_strict_makes_them_a_failure() {
         server.signal("-INT");
         let (ended, rest) = server.end();
         assert_eq!(ended, Some(code), "{rest}");
-        assert!(rest.ends_with("served 1 clients, 1 violations\n"), "{rest}");
+        assert!(rest.ends_with("served 1 client, 1 violation\n"), "{rest}");
     }
 }
 

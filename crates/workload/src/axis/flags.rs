@@ -120,7 +120,7 @@ pub const NOT_SWEPT: &[(&str, &str)] = &[
     ),
     (
         "target",
-        "a result is of one target: figures of two do not belong beside each other without a word; use `warpbell report`",
+        "a result is of one target; measure each by a command of its own, and compare both with `warpbell report`",
     ),
     ("allow-write", PERMITS),
     ("allow-dirty", PERMITS),

@@ -439,7 +439,7 @@ mod tests {
         let token = Token { slot: 0, cid: Cid(0) };
         let of = |outcome| ended(&Completion { token, outcome, result: 0 });
         let text = of(Ended::TimedOut);
-        assert!(text.starts_with("deadline passed") && text.contains("--api io does"), "{text}");
+        assert!(text.starts_with("timed_out: deadline passed") && text.contains("--api io does"), "{text}");
         assert!(!of(Ended::Completed(Status::INTERNAL_ERROR)).contains("--api"));
     }
 }

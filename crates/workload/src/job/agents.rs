@@ -23,14 +23,14 @@ pub(super) fn count(options: &BenchOptions) -> Result<Option<u32>, JobError> {
     }
     let refused = |flag, value: String, reason: &str| Err(conflict(flag, value, reason.to_owned()));
     if options.retries != 0 {
-        let reason = "agents submit nothing again; use api io or raw";
+        let reason = "agents submit nothing again; use --api io or raw";
         return refused("retries", options.retries.to_string(), reason);
     }
     if options.replay.is_some() {
-        return refused("api", "agent".to_owned(), "a replay submits to queues; use api io or raw");
+        return refused("api", "agent".to_owned(), "a replay submits to queues; use --api io or raw");
     }
     if options.trace_events.is_some() {
-        return refused("api", "agent".to_owned(), "agents write no traces; use api io or raw");
+        return refused("api", "agent".to_owned(), "agents write no traces; use --api io or raw");
     }
     let queues = u32::from(options.queues);
     let agents = options.agents.unwrap_or(match options.sharing {

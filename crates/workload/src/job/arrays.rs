@@ -117,13 +117,17 @@ fn refuse_others(options: &BenchOptions) -> Result<(), JobError> {
         );
     }
     if options.replay.is_some() {
-        return refused("api", "array".to_owned(), "a replay submits command by command; use api io or raw");
+        return refused(
+            "api",
+            "array".to_owned(),
+            "a replay submits command by command; use --api io or raw",
+        );
     }
     if options.trace_events.is_some() {
-        return refused("api", "array".to_owned(), "arrays write no traces; use api io or raw");
+        return refused("api", "array".to_owned(), "arrays write no traces; use --api io or raw");
     }
     if options.retries != 0 {
-        let reason = "an array reads a page again only where it is wanted again; use api io or raw";
+        let reason = "an array reads a page again only where it is wanted again; use --api io or raw";
         return refused("retries", options.retries.to_string(), reason);
     }
     if !options.ramp.is_zero() {

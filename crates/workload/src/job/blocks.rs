@@ -25,10 +25,10 @@ pub(super) fn threads(options: &BenchOptions) -> Result<Option<u32>, JobError> {
     }
     let refused = |reason: &str| Err(conflict("api", "batch", reason.to_owned()));
     if options.replay.is_some() {
-        return refused("a replay submits command by command; use api io or raw");
+        return refused("a replay submits command by command; use --api io or raw");
     }
     if options.trace_events.is_some() {
-        return refused("batches write no traces; use api io or raw");
+        return refused("batches write no traces; use --api io or raw");
     }
     let block = options.block.unwrap_or(DEFAULT_BLOCK);
     if block < LANES {

@@ -346,7 +346,7 @@ pub(super) fn trace_events(options: &BenchOptions) -> Result<Option<u32>, JobErr
     match options.trace_events {
         Some(0) => Err(too_small("trace-events", 0, 1)),
         Some(_) if options.api == Api::Host => {
-            let reason = "kernels write traces; use api io or raw".to_owned();
+            let reason = "kernels write traces; use --api io or raw".to_owned();
             Err(conflict("api", options.api, reason))
         }
         events => Ok(events),

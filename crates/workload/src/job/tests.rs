@@ -327,23 +327,26 @@ fn protocols_take_one_command_of_each_lane_and_nothing_of_the_librarys_queues() 
     assert_eq!((job.warps, job.tokens_per_lane, job.recover), (16, 1, false), "a lane for each command");
     assert_eq!(
         unfit(|o| o.api = Api::Io),
-        "--api io: --protocol marks has a loop of its own that writes entries; use --api raw"
+        "--api io: --protocol marks (bam) has a loop of its own that writes entries; use --api raw"
     );
     assert_eq!(
         unfit(|o| o.sharing = Sharing::Exclusive),
-        "--sharing exclusive: --protocol marks is for queues that warps share, and each of these has 1 warp; use \
+        "--sharing exclusive: --protocol marks (bam) is for queues that warps share, and each of these has 1 warp; use \
          --sharing shared"
     );
-    assert_eq!(unfit(|o| o.retries = 2), "--retries 2: --protocol marks submits no command again; use 0");
+    assert_eq!(
+        unfit(|o| o.retries = 2),
+        "--retries 2: --protocol marks (bam) submits no command again; use 0"
+    );
     assert!(unfit(|o| o.trace_events = Some(9)).ends_with("without --trace"));
     assert_eq!(
         unfit(|o| (o.iodepth, o.warps) = (65, Some(2))),
-        "--iodepth 65: must be at most 64: --protocol marks has one command of each lane in flight, and a queue has \
+        "--iodepth 65: must be at most 64: --protocol marks (bam) has one command of each lane in flight, and a queue has \
          2 warps (--warps)"
     );
     assert_eq!(
         unfit(|o| (o.queues, o.warps) = (2, Some(3))),
-        "--warps 3: --protocol marks takes as many warps for each of --queues 2"
+        "--warps 3: --protocol marks (bam) takes as many warps for each of --queues 2"
     );
 }
 

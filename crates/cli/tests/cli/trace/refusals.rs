@@ -43,7 +43,7 @@ fn what_has_no_trace_is_refused() {
     let file = folder.path().join("t.json");
     let name = file.to_str().unwrap();
     for (flags, words) in [
-        (&["--api", "host"][..], "--api host: kernels write traces; use api io or raw"),
+        (&["--api", "host"][..], "--api host: kernels write traces; use --api io or raw"),
         (&["--axis", "iodepth=1,2"][..], "a trace is of one run, and --axis makes 2"),
         (&["--trace-events", "0"][..], "--trace-events 0: must be at least 1"),
         (&["--trace-events", "4294967295"][..], "of memory, the limit is"),
