@@ -75,7 +75,7 @@ fn what_cannot_be_measured_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let nowhere = folder.path().join("none/machine.json");
     for (arguments, code, words) in [
-        (&["--rounds", "2"][..], 2, "--rounds '2'"),
+        (&["--rounds", "2"][..], 2, "--rounds 2: must be at least 3"),
         (&["soft:size=16m,time=virtual"], 2, "its time is virtual"),
         (&["resident:"], 2, "resident"),
         (&["soft:size=16m", "soft:size=16m"], 2, "2 devices: this command takes one"),
