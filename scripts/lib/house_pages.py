@@ -1,10 +1,16 @@
 """What every page of the documentation keeps: links lead somewhere, prose has lines of at most 100 characters."""
 
+import pathlib
 import re
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 MAX_WIDTH = 100
+
+
+def pages():
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def without_fences(text):
@@ -46,8 +52,9 @@ def faults(page, text):
     return [*dead_links(page, text), *long_lines(text)]
 
 
-def plants(page):
+def plants():
     """What `faults` must find, once in each text; and what it finds in a sound one."""
+    page = ROOT / "README.md"
     for planted in ("[a](docs/gone.md)", "[a](docs/testing.md#gone)", "# A\n[a](#b)", "x" * (MAX_WIDTH + 1)):
         if len(faults(page, f"{planted}\n")) != 1:
             yield f"does not find what is planted: {planted}"

@@ -26,7 +26,7 @@ use crate::{ControllerOptions, ControllerState, DriverError, RetryPolicy};
 /// Polls of the admin completion queue before a waiting caller lets time pass.
 const EAGER_POLLS: u32 = 64;
 /// Between two polls after that.
-const LOOK_PAUSE: Duration = Duration::from_micros(50);
+const POLL_PAUSE: Duration = Duration::from_micros(50);
 /// The longest that dropping a controller waits for its shutdown,
 const DROP_SHUTDOWN: Duration = Duration::from_secs(2);
 /// and until it is disabled, whatever it asks for (CAP.TO: up to 127.5 s). Who can wait calls `Controller::shutdown`.
@@ -291,7 +291,7 @@ impl Core {
                 });
             }
             self.check_health("waiting for room in the admin queue")?;
-            self.regs.clock().pause(LOOK_PAUSE);
+            self.regs.clock().pause(POLL_PAUSE);
         }
     }
 
@@ -337,7 +337,7 @@ impl Core {
             Some(vector) => {
                 vector.sleep(seen, deadline.left(self.regs.clock()).min(LONGEST_SLEEP));
             }
-            None => self.regs.clock().pause(LOOK_PAUSE),
+            None => self.regs.clock().pause(POLL_PAUSE),
         }
     }
 

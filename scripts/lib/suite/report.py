@@ -47,7 +47,7 @@ def what_failed(log):
     found, left, of_item = [], 0, False
     for text in log.read_text(errors="replace").splitlines() if log else []:
         of_item = text.startswith(("FAILED", "    ") if of_item else "FAILED")
-        if of_item or re.match(r"^test .*FAILED$|^FAILED|^error|.*FAILED  |^ +(FAIL|TIMEOUT|SIG[A-Z]+) \[", text):
+        if of_item or re.match(r"^test .*FAILED$|^error|.*FAILED  |^ +(FAIL|TIMEOUT|SIG[A-Z]+) \[", text):
             found.append(text)
         elif "panicked at " in text:
             left = 6
