@@ -29,6 +29,18 @@ unsaid() {
   done
 }
 
+# no_result WORK QEMU_STATUS: why a run says nothing about the program, if so. QEMU's controller (7.2) completes commands on
+# queues that it has freed, if it is reset while it fetches more: SIGSEGV, or SIGABRT by malloc. Its processors now and
+# then run half of an instruction that the other one is patching, while the kernel boots.
+no_result() {
+  ! grep -aqs '^GUEST-EXIT ' "$1/out.log" || return 0
+  if [[ $2 == 139 || $2 == 134 ]]; then
+    say "QEMU itself crashed (exit code $2)"
+  elif grep -aqs 'Kernel panic' "$1/kernel.log" && ! grep -aqs 'Run /init as init process' "$1/kernel.log"; then
+    say 'the kernel had a panic before it ran a program'
+  fi
+}
+
 # judge WORK QEMU_STATUS EXPECT_DMA_FAULT PATTERN...: prints the program's output; returns its exit code, or 1 for a run
 # that is no result, with the reason on stderr. Each pattern announces lines of the kernel log, which must be there.
 judge() {

@@ -93,11 +93,8 @@ boot_once() {
   timeout -k 5 "$limit" qemu-system-x86_64 "${arguments[@]}" </dev/null >"$work/qemu.log" 2>&1
 }
 
-# Whether QEMU itself crashed, on SIGSEGV, before the program ended.
-crashed() { [[ $2 == 139 ]] && ! grep -aqs '^GUEST-EXIT ' "$1/out.log"; }
-
 guest_run() {
-  local kernel ssds size limit expect iommu logs work image modules faults again code=0 status=0
+  local kernel ssds size limit expect iommu logs work image modules faults again reason code=0 status=0
   local -a ssd_options extra disks programs files variables words announced program
   # shellcheck disable=SC2086 # words are wanted
   set -- ${WARPBELL_GUEST_OPTIONS:-} "$@"
@@ -111,11 +108,11 @@ guest_run() {
   run_image "$work"
   boot_once || status=$?
   for again in 1 2; do
-    crashed "$work" "$status" || break
-    # QEMU's controller (7.2) completes commands on queues that it has freed, if it is reset while it fetches more: the
-    # likelier, the busier the machine is.
-    warn "QEMU itself crashed (exit code $status): no result; booting again ($again of 2)"
-    faults=$(dma_faults "$work")$(kernel_faults "$work" "${announced[@]}")
+    reason=$(no_result "$work" "$status")
+    [[ -n $reason ]] || break
+    warn "$reason: no result; booting again ($again of 2)"
+    faults=$(dma_faults "$work")
+    [[ $reason == *panic* ]] || faults+=$(kernel_faults "$work" "${announced[@]}")
     [[ $expect == yes || -z $faults ]] || die "$EXIT_FAILED" "and there was reason to look at before it did: ${faults:0:1000}"
     status=0
     boot_once || status=$?

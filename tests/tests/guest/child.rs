@@ -23,6 +23,11 @@ impl Process {
         Process::with(name, |command| command)
     }
 
+    /// The same with one more environment variable.
+    pub fn start_with(name: &str, variable: &str, value: &str) -> Process {
+        Process::with(name, |command| command.env(variable, value))
+    }
+
     /// The same as a user other than root.
     pub fn start_as(name: &str, uid: u32) -> Process {
         Process::with(name, |command| command.uid(uid).gid(uid))
@@ -38,6 +43,10 @@ impl Process {
         let mut child = prepare(&mut command).spawn().expect("starts");
         let stdout = child.stdout.take().expect("piped");
         Process { child, lines: lines_of(stdout) }
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// What follows `mark` in the next line that has it.
