@@ -175,10 +175,10 @@ typedef struct warpbell_agent_counts {
 } warpbell_agent_counts;
 
 /* Kernel `bench_agent`: `bench` through agents. Of the launch's warps the first are agents, each on queue
- * `number mod queues`, and the others compute: warp w of these has box w, which agent w mod agents serves.
- * `agents` is a multiple of the number of queues; iodepth is shared by the compute warps of a queue, as
- * `bench` has it, and its unit numbers count compute warps. Histograms and results are those of the launch's
- * warps. `api`, `batch`, `recover_ns` and `retries` are not used. */
+ * `number mod queues`, and the others compute: warp w of these has request queue w, served by agent w mod
+ * agents. `agents` is a multiple of the number of queues; iodepth is shared by the compute warps of a queue,
+ * as `bench` has it, and its unit numbers count compute warps. Histograms and results are those of the
+ * launch's warps. `api`, `batch`, `recover_ns` and `retries` are not used. */
 typedef struct warpbell_bench_agent_args {
     uint32_t abi_version, size;
     warpbell_bench_args bench;

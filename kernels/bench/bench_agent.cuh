@@ -19,11 +19,11 @@ using bench_request_queue = request_queue<mail_slots>;
 class mail_bench_warp : workload {
   public:
     // Number `number` of `warps` compute warps.
-    WARPBELL_D mail_bench_warp(const warpbell_bench_agent_args& args, bench_request_queue& box,
+    WARPBELL_D mail_bench_warp(const warpbell_bench_agent_args& args, bench_request_queue& requests,
                                const quota& mine, const lanes& group, u32 number, u32 warps)
         : workload(args.bench, number, busy_warps(args.bench, warps),
                    static_cast<u64>(number) * WARPBELL_WARP_LANES + port::lane()),
-          group_(group), io_(box, args.bench.buffer), number_(number),
+          group_(group), io_(requests, args.bench.buffer), number_(number),
           deepest_((mine.commands + WARPBELL_WARP_LANES - 1u) / WARPBELL_WARP_LANES),
           slots_((mine.commands - port::lane() + WARPBELL_WARP_LANES - 1u) / WARPBELL_WARP_LANES),
           idle_((1u << slots_) - 1u) {}
@@ -50,7 +50,7 @@ class mail_bench_warp : workload {
         mail_token token;
         io what = {};
         u64 start_ns = 0; // of the I/O,
-        u64 since_ns = 0; // and of the request that is in its box
+        u64 since_ns = 0; // and of the request that is in its request queue
         u32 done = 0;     // blocks of the I/O that earlier requests moved
     };
 
@@ -159,22 +159,22 @@ class mail_bench_warp : workload {
     mail_client<mail_slots> io_;
     const u32 number_, deepest_, slots_;
     u32 idle_;      // bit k: slot k may be used
-    u32 busy_ = 0;  // bit k: its request is in the box
+    u32 busy_ = 0;  // bit k: its request is in the queue
     u32 begun_ = 0; // bit k: its I/O has blocks left that no request was posted for
     u32 ticks_ = 0;
     slot slot_[mail_slots];
 };
 
 WARPBELL_D void run_compute(const warpbell_bench_agent_args& args, u32 number, u32 warps) {
-    bench_request_queue& box = reinterpret_cast<bench_request_queue*>(args.request_queues)[number];
+    bench_request_queue& requests = reinterpret_cast<bench_request_queue*>(args.request_queues)[number];
     const quota mine(args.bench.iodepth, args.bench.ns.queue_count, number, warps);
     if (mine.commands == 0) {
-        mail_client<mail_slots>(box, args.bench.buffer).leave(this_warp());
+        mail_client<mail_slots>(requests, args.bench.buffer).leave(this_warp());
         return;
     }
     if (port::lane() < mine.lanes()) {
         const lanes group(0xffffffffu >> (WARPBELL_WARP_LANES - mine.lanes()));
-        mail_bench_warp(args, box, mine, group, number, warps).run();
+        mail_bench_warp(args, requests, mine, group, number, warps).run();
         const u64 own = port::polls_of_lane();
         const u64 polls = group.ballot(own == ~0ull) != 0 ? ~0ull : sum(group, own);
         if (group.is_leader()) {

@@ -175,15 +175,15 @@ WARPBELL_D void ask_to_stop(u64 mailbox) {
 
 // The first error of the launch, for the host to see while the kernel runs. Off every hot path.
 WARPBELL_D void report_error(u64 mailbox, u64 lba, status s) {
-    warpbell_mailbox* box = reinterpret_cast<warpbell_mailbox*>(mailbox);
-    if (port::load_relaxed_sys(&box->claimed) != 0 || port::cas_relaxed_sys(&box->claimed, 0, 1) != 0) {
+    warpbell_mailbox* mail = reinterpret_cast<warpbell_mailbox*>(mailbox);
+    if (port::load_relaxed_sys(&mail->claimed) != 0 || port::cas_relaxed_sys(&mail->claimed, 0, 1) != 0) {
         return;
     }
-    box->error_lba = lba;
-    box->error_status = s.bits;
-    box->error_block = port::block_index();
-    box->error_thread = port::thread_index();
-    port::store_release_sys(&box->reported, 1);
+    mail->error_lba = lba;
+    mail->error_status = s.bits;
+    mail->error_block = port::block_index();
+    mail->error_thread = port::thread_index();
+    port::store_release_sys(&mail->reported, 1);
 }
 
 template <class Group> WARPBELL_D u64 sum(const Group& group, u64 value) {

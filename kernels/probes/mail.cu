@@ -1,5 +1,5 @@
-// Kernels `probe_mail_*`: one call of a compute warp each (agent.cuh), with its box in the memory of the
-// block or of the device. It has no queue, and so no sharing mode.
+// Kernels `probe_mail_*`: one call of a compute warp each (agent.cuh), with its request queue in the memory
+// of the block or of the device. It has no queue, and so no sharing mode.
 #include "probe.cuh"
 
 #include <warpbell/agent.cuh>
@@ -9,7 +9,7 @@ using namespace warpbell::experimental;
 
 struct mail_args {
     warpbell_buffer_ref buffer;
-    request_queue<2>* box;
+    request_queue<2>* requests;
     u64 start; // block address
     u32* out;
     u32 blocks; // for each lane
@@ -19,23 +19,25 @@ WARPBELL_D optional<extent> of_lane(const mail_args& args) {
     return extent{lba(args.start + port::lane() * args.blocks), args.blocks};
 }
 
-// The box where the scope says that it is.
-template <class Scope> WARPBELL_D request_queue<2>& box_of(const mail_args& args) { return *args.box; }
-template <> WARPBELL_D request_queue<2>& box_of<in_block>(const mail_args&) {
+// The request queue where the scope says that it is.
+template <class Scope> WARPBELL_D request_queue<2>& requests_of(const mail_args& args) {
+    return *args.requests;
+}
+template <> WARPBELL_D request_queue<2>& requests_of<in_block>(const mail_args&) {
     __shared__ request_queue<2> shared;
     return shared;
 }
 
 template <class Scope> WARPBELL_D void attach(const mail_args& args) {
     const warpbell_buffer_ref buffer = args.buffer;
-    mail_client<2, Scope> io(box_of<Scope>(args), buffer);
+    mail_client<2, Scope> io(requests_of<Scope>(args), buffer);
     store_result(args.out, args.start);
     io.leave(this_warp());
 }
 
 template <class Scope> WARPBELL_D void read_each(const mail_args& args) {
     const warpbell_buffer_ref buffer = args.buffer;
-    mail_client<2, Scope> io(box_of<Scope>(args), buffer);
+    mail_client<2, Scope> io(requests_of<Scope>(args), buffer);
     store_result(args.out, wb::read_each(this_warp(), io, of_lane(args), dma_span(buffer)).bits);
     io.leave(this_warp());
 }
@@ -43,7 +45,7 @@ template <class Scope> WARPBELL_D void read_each(const mail_args& args) {
 // Posts, and does not wait.
 template <class Scope> WARPBELL_D void submit_each(const mail_args& args) {
     const warpbell_buffer_ref buffer = args.buffer;
-    mail_client<2, Scope> io(box_of<Scope>(args), buffer);
+    mail_client<2, Scope> io(requests_of<Scope>(args), buffer);
     store_result(
         args.out,
         wb::submit_each(this_warp(), io, wb::command::read(of_lane(args), dma_span(buffer))).valid());

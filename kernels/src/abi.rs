@@ -27,7 +27,7 @@ pub use cache::*;
 pub use check::*;
 pub use constants::*;
 pub use file::*;
-pub use kernel_args::{BENCH_BOX_BYTES, Grid, Holds, KernelArgs, Span};
+pub use kernel_args::{BENCH_REQUEST_QUEUE_BYTES, Grid, Holds, KernelArgs, Span};
 pub use lab::*;
 pub use memory::*;
 pub use resident::*;

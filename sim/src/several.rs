@@ -22,7 +22,7 @@ const LEAP: Duration = Duration::from_micros(100);
 const MOST_ROUNDS: u64 = 1_000_000;
 
 /// Whether a kernel does more than poll. A store that leaves its buffer is a sign of it, but for those of pollers: each
-/// takes the lock of a queue by an exchange, and gives it back by a store.
+/// takes the lock of a queue by an exchange, and releases it by a store.
 #[derive(Default)]
 struct Activity {
     before: Counters,

@@ -18,7 +18,7 @@ template <sharing Mode> WARPBELL_D void play_as(const flat_args& args) {
     if (args.scene == static_cast<u32>(scene::misuse)) {
         misuse(args).run();
     } else if (args.scene == static_cast<u32>(scene::pinned)) {
-        // What a lane leaves that forgets to give a page back.
+        // What a lane leaves that forgets to release a page.
         port::add_relaxed_gpu(&reinterpret_cast<warpbell_cache_line*>(args.cache.lines)->state, u64(1));
     } else if (args.by_thread == 0) {
         play<this_warp_t, Mode>(args);

@@ -159,7 +159,7 @@ pub enum Command {
     Topo(TopoArgs),
     /// Hand SSDs to the vfio-pci driver, after making sure that nobody uses them
     Bind(BindArgs),
-    /// Give SSDs back to the kernel's driver
+    /// Return SSDs to the kernel's driver
     Unbind(UnbindArgs),
     /// Show what a controller and its namespaces say of themselves
     Identify(IdentifyArgs),

@@ -91,8 +91,8 @@ pub fn path(path: &PathReport) -> String {
     };
     let reasons = line("doorbells not mapped", &path.doorbells_refused) + &line("route", &path.route);
     format!(
-        "path: rings {}, data {}, order: {}, doorbells {}, descriptors {}, controller {}\n{reasons}",
-        path.rings, path.data, path.ordering, path.doorbells, path.descriptors, path.controller,
+        "path: rings {}, data {}, order: {}, doorbells {}, data pointers {}, controller {}\n{reasons}",
+        path.rings, path.data, path.ordering, path.doorbells, path.data_pointer, path.controller,
     )
 }
 

@@ -144,7 +144,7 @@ impl AdminQueue {
         std::mem::forget(std::mem::take(&mut self.owners));
     }
 
-    /// Submits a command, or gives its buffer back and says why not.
+    /// Submits a command, or releases its buffer and says why not.
     pub(crate) fn submit(
         &mut self,
         sqe: Sqe,

@@ -269,7 +269,7 @@ impl IoQueue {
         }
     }
 
-    /// Reports all taken completions to the controller, which gives their room back.
+    /// Reports all taken completions to the controller, which frees their slots.
     fn tell(&mut self) {
         // The entries were copied out before: the controller may overwrite them from here on.
         let trap = self.cq_doorbell.ring(self.head as u32 & self.mask);

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
 use warpbell_gpu::Gpu;
-use warpbell_gpu::routes::{self, DoorbellRoute, MemoryRoute, Reached, SpaceKind};
+use warpbell_gpu::routes::{self, DoorbellRoute, MappedMemory, MemoryRoute, SpaceKind};
 use warpbell_hw::{
     BASE_PAGE, Clock, Device, DeviceInfo, DeviceKind, DmaAccess, DmaBuffer, DmaError, DmaLimits, DmaSource,
     DmaSpace, DoorbellKind, DoorbellPath, DoorbellProxy, DoorbellSink, Doorbells, HostMemory, Interrupts,
@@ -79,16 +79,16 @@ fn the_first_way_that_works_is_taken_and_taken_down_in_order() {
     let memory = gpu.allocate(100_000).unwrap();
     let space = Arc::new(Space { files: true, ..Space::default() });
     let shared: Arc<dyn DmaSpace> = space.clone();
-    let (reached, probes) = routes::reach(&memory, &shared, SpaceKind::Iommufd);
+    let (mapped, probes) = routes::map_memory(&memory, &shared, SpaceKind::Iommufd);
     if probes[0].outcome.is_ok() {
-        let Some(Reached::File(mapping)) = reached else { panic!("{reached:?}") };
+        let Some(MappedMemory::File(mapping)) = mapped else { panic!("{mapped:?}") };
         assert_eq!((mapping.len(), probes.len(), space.mapped.lock().len()), (102_400, 1, 1));
         drop(mapping);
         assert!(space.mapped.lock().is_empty());
     }
-    let (reached, probes) = routes::reach(&memory, &shared, SpaceKind::Type1);
-    match reached {
-        Some(Reached::Window(window)) => {
+    let (mapped, probes) = routes::map_memory(&memory, &shared, SpaceKind::Type1);
+    match mapped {
+        Some(MappedMemory::Window(window)) => {
             assert_eq!(probes.last().unwrap().route, MemoryRoute::DmaBuf);
             let buffer = DmaBuffer::map(shared, window, DmaAccess::READ_WRITE).unwrap();
             drop(memory);
@@ -101,8 +101,8 @@ fn the_first_way_that_works_is_taken_and_taken_down_in_order() {
             assert_eq!(probes.last().unwrap().route, MemoryRoute::Host);
         }
     }
-    let (reached, probes) = routes::reach(&gpu.allocate(1).unwrap(), &shared_other(), SpaceKind::Other);
-    assert!(reached.is_none() && probes.len() == 4 && probes[3].outcome.is_ok(), "{probes:?}");
+    let (mapped, probes) = routes::map_memory(&gpu.allocate(1).unwrap(), &shared_other(), SpaceKind::Other);
+    assert!(mapped.is_none() && probes.len() == 4 && probes[3].outcome.is_ok(), "{probes:?}");
 }
 
 fn shared_other() -> Arc<dyn DmaSpace> {

@@ -33,7 +33,7 @@ pub struct Calibration {
     /// Which SSD, and what kind of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
-    /// The way of commands and data: rings, data, doorbells, descriptors.
+    /// The way of commands and data: rings, data, doorbells, data pointers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// What was measured: a value, or a [`Measured`].

@@ -15,7 +15,7 @@ use crate::context::Fault;
 use crate::driver::misuse;
 use crate::image::{Entry, Image};
 use crate::machine;
-use crate::memory::Reach;
+use crate::memory::Mappings;
 use crate::options::Options;
 
 /// Registers of a kernel whose image does not say: synthetic.
@@ -118,10 +118,10 @@ pub(crate) enum Prepared {
 
 impl Prepared {
     /// Runs it to its end.
-    pub(crate) fn run(self, reach: &'static Reach) -> std::result::Result<(), Fault> {
+    pub(crate) fn run(self, mappings: &'static Mappings) -> std::result::Result<(), Fault> {
         match self {
-            Prepared::Cpu { launch, threads, check } => run(*launch, &threads, check.then_some(reach)),
-            Prepared::Ptx(prepared) => prepared.run(reach),
+            Prepared::Cpu { launch, threads, check } => run(*launch, &threads, check.then_some(mappings)),
+            Prepared::Ptx(prepared) => prepared.run(mappings),
         }
     }
 }
@@ -153,11 +153,15 @@ pub(crate) fn prepare(
     Ok(Prepared::Cpu { launch: Box::new(launch), threads, check: options.check })
 }
 
-fn run(launch: Launch, threads: &Threads, reach: Option<&'static Reach>) -> std::result::Result<(), Fault> {
+fn run(
+    launch: Launch,
+    threads: &Threads,
+    mappings: Option<&'static Mappings>,
+) -> std::result::Result<(), Fault> {
     let illegal: Arc<OnceLock<MemoryEvent>> = Arc::default();
     let kernel = launch.kernel().to_owned();
-    let launch = match reach {
-        Some(reach) => launch.hooks(watch(reach, illegal.clone())),
+    let launch = match mappings {
+        Some(mappings) => launch.hooks(watch(mappings, illegal.clone())),
         None => launch,
     };
     let failed =
@@ -179,10 +183,10 @@ fn run(launch: Launch, threads: &Threads, reach: Option<&'static Reach>) -> std:
     }
 }
 
-fn watch(reach: &'static Reach, illegal: Arc<OnceLock<MemoryEvent>>) -> Hooks {
+fn watch(mappings: &'static Mappings, illegal: Arc<OnceLock<MemoryEvent>>) -> Hooks {
     Hooks::new().memory(move |event| {
         let accesses = matches!(event.access, Access::Load | Access::Store | Access::Rmw | Access::Doorbell);
-        if accesses && !reach.has(event.address, u64::from(event.bytes)) {
+        if accesses && !mappings.has(event.address, u64::from(event.bytes)) {
             illegal.get_or_init(|| *event);
         }
     })

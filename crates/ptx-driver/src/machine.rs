@@ -15,7 +15,7 @@ use crate::error::MutationError;
 use crate::image::Refusal;
 use crate::kernel::Shape;
 use crate::log;
-use crate::memory::{FRESH, Reach};
+use crate::memory::{FRESH, Mappings};
 #[cfg(feature = "defects")]
 use crate::mutate::mutated;
 use crate::options::{Options, Races};
@@ -86,7 +86,7 @@ impl Prepared {
         }
     }
 
-    pub(crate) fn run(self, reach: &'static Reach) -> Result<(), Fault> {
+    pub(crate) fn run(self, mappings: &'static Mappings) -> Result<(), Fault> {
         let Shape { grid, block, shared } = self.shape;
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
         let launch = Launch::new(&self.module, &self.kernel).grid([grid, 1, 1]).block([block, 1, 1]);
@@ -101,7 +101,7 @@ impl Prepared {
         // Each launch has an order of its own.
         let seed = self.weak.unwrap_or_default() ^ LAUNCHES.fetch_add(1, Ordering::Relaxed) << 32;
         let launch = launch.weak(self.weak.is_some()).seed(seed);
-        let ran = launch.run(&Reached(reach), &AtomicBool::new(false));
+        let ran = launch.run(&Mapped(mappings), &AtomicBool::new(false));
         let ran = ran.map_err(|error| Fault { code: code_of(&error), text: error.to_string() })?;
         log::executed(&self.kernel, ran.instructions);
         Ok(())
@@ -118,9 +118,9 @@ fn code_of(error: &Error) -> Code {
 }
 
 /// What the device reaches.
-struct Reached(&'static Reach);
+struct Mapped(&'static Mappings);
 
-impl Memory for Reached {
+impl Memory for Mapped {
     fn region(&self, address: u64) -> Option<Region> {
         let range = self.0.range(address)?;
         // SAFETY: the driver's contract: what was allocated or registered stays mapped while kernels run, for its client

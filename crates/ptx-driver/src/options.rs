@@ -51,7 +51,7 @@ pub(crate) enum Races {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IoMemory {
     /// Kernels reach them.
-    Reached,
+    Mapped,
     /// Only administrators may make them.
     Refused,
     /// They are made, and stores of kernels go nowhere, as where an IOMMU drops them.
@@ -85,7 +85,7 @@ pub(crate) struct Options {
     pub(crate) alias: bool,
     /// `coherent=yes`: processors reach the device's memory without PCIe, as on GH200.
     pub(crate) coherent: bool,
-    /// `check=no`: kernels' accesses are not compared with what they may reach.
+    /// `check=no`: kernels' accesses are not compared with what they may mappings.
     pub(crate) check: bool,
     /// `cooperative=no`: no cooperative launches.
     pub(crate) cooperative: bool,
@@ -130,7 +130,7 @@ impl Default for Options {
             driver: 13000,
             dma_buf: DmaBuf::Mappable,
             bar: u64::MAX,
-            io_memory: IoMemory::Reached,
+            io_memory: IoMemory::Mapped,
             alias: true,
             coherent: false,
             check: true,
@@ -314,7 +314,7 @@ fn execute(value: &str) -> Option<Execute> {
 
 fn io_memory(value: &str) -> Option<IoMemory> {
     match value {
-        "yes" => Some(IoMemory::Reached),
+        "yes" => Some(IoMemory::Mapped),
         "no" => Some(IoMemory::Refused),
         "dead" => Some(IoMemory::Dead),
         _ => None,

@@ -145,7 +145,7 @@ impl PhysicalSpace {
         self.address_of(&in_order).map(|_| in_order).map_err(|_| scattered)
     }
 
-    /// The kernel hands out the huge page that came back to it last. So take all there are, and give them back such
+    /// The kernel hands out the huge page that came back to it last. So take all there are, and release them such
     /// that `count` neighbours come next, in rising order.
     fn put_in_order(&self, count: usize) -> Result<(), DmaError> {
         let mut taken = BTreeMap::new();

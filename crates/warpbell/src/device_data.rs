@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use warpbell_gpu::routes::{self, FileMapping, Reached, SpaceKind};
+use warpbell_gpu::routes::{self, FileMapping, MappedMemory, SpaceKind};
 use warpbell_gpu::{DeviceMemory, Gpu};
 use warpbell_hw::{Device, DeviceKind, DmaAccess, DmaBuffer, DmaError, Iova, RemoteBuffer, RemoteMemory};
 
@@ -108,10 +108,10 @@ fn peer(memory: &DeviceMemory, device: &dyn Device, kind: SpaceKind, option: &st
     if kind == SpaceKind::Other {
         return Err(none(memory, device, option, unreachable(device.info().kind)));
     }
-    let (reached, probes) = routes::reach(memory, &space, kind);
-    match reached {
-        Some(Reached::File(mapping)) => Ok(Mapping::File(mapping)),
-        Some(Reached::Window(window)) => {
+    let (mapped, probes) = routes::map_memory(memory, &space, kind);
+    match mapped {
+        Some(MappedMemory::File(mapping)) => Ok(Mapping::File(mapping)),
+        Some(MappedMemory::Window(window)) => {
             let mapping = DmaBuffer::map(space, window, DmaAccess::READ_WRITE)?;
             let route = probes.last().expect("the way that worked is the last").route;
             Ok(Mapping::Bar(mapping, route))

@@ -281,7 +281,7 @@ impl PathReport {
             data: path.data,
             route: path.route,
             ordering: path.domains.name().to_owned(),
-            descriptors: path.data_pointer.name().to_owned(),
+            data_pointer: path.data_pointer.name().to_owned(),
             controller: kind(ssd).to_owned(),
         }
     }
@@ -305,7 +305,7 @@ impl PathReport {
             route: all(|path| path.route.as_deref()),
             doorbells: always(|path| Some(&path.doorbells)),
             doorbells_refused: all(|path| path.doorbells_refused.as_deref()),
-            descriptors: always(|path| Some(&path.descriptors)),
+            data_pointer: always(|path| Some(&path.data_pointer)),
             controller: always(|path| Some(&path.controller)),
         }
     }

@@ -264,8 +264,8 @@ pub fn unlike(one: &BenchReport, other: &BenchReport) -> Vec<String> {
     all.note("version", one.warpbell.clone(), other.warpbell.clone());
     all.made(one.origin.as_ref(), other.origin.as_ref());
     all.of_devices(&one.device, &other.device);
-    let descriptors = |report: &BenchReport| report.data_path.descriptors.clone();
-    all.note("descriptors", descriptors(one), descriptors(other));
+    let data_pointer = |report: &BenchReport| report.data_path.data_pointer.clone();
+    all.note("data pointer", data_pointer(one), data_pointer(other));
     let others = by_point(&other.runs);
     for (point, runs) in by_point(&one.runs) {
         let Some((_, others)) = others.iter().find(|(other, _)| *other == point) else { continue };

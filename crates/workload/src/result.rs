@@ -57,7 +57,8 @@ pub struct PathReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub doorbells_refused: Option<String>,
     /// How commands describe memory: `sgl` or `prp`.
-    pub descriptors: String,
+    #[serde(alias = "descriptors")] // its name in results of before 2026-12
+    pub data_pointer: String,
     /// `software` where the controller is ours.
     pub controller: String,
 }

@@ -16,8 +16,8 @@ class mail_sender : checker {
     // Requests of each lane in a round that reach the agent; one more is of the whole warp.
     static constexpr u32 requests = 7;
 
-    WARPBELL_D mail_sender(const warpbell_check_args& args, check_request_queue& box)
-        : checker(args, port::block_index()), io_(box, args.buffer) {}
+    WARPBELL_D mail_sender(const warpbell_check_args& args, check_request_queue& requests)
+        : checker(args, port::block_index()), io_(requests, args.buffer) {}
 
     WARPBELL_D void run() {
         for (u32 round = 0; goes_on(round); ++round) {
@@ -74,8 +74,9 @@ template <sharing Mode> class mail_agent : check_warp<Mode> {
     WARPBELL_D explicit mail_agent(const warpbell_check_args& args)
         : check_warp<Mode>(args, port::block_index()) {}
 
-    WARPBELL_D void run(check_request_queue& box) {
-        agent<Mode, check_slots, in_block, back_off> serves(this->s_, this->args_.buffer, {&box, 1, 0, 1});
+    WARPBELL_D void run(check_request_queue& requests) {
+        agent<Mode, check_slots, in_block, back_off> serves(this->s_, this->args_.buffer,
+                                                            {&requests, 1, 0, 1});
         const agent_report did = serves.run(this->stop_word());
         const u64 asked = static_cast<u64>(this->args_.rounds) * (mail_sender::requests * 32u + 1u);
         const bool all = sum(this_warp(), did.requests) == asked && did.refused == 0;
@@ -85,18 +86,18 @@ template <sharing Mode> class mail_agent : check_warp<Mode> {
 };
 
 WARPBELL_D void run_mail_check(const warpbell_check_args& args) {
-    auto& box = *static_cast<check_request_queue*>(port::block_memory());
-    u32* words = reinterpret_cast<u32*>(&box);
-    for (u32 i = port::thread_index(); i < sizeof(box) / 4u; i += port::block_threads()) {
+    auto& requests = *static_cast<check_request_queue*>(port::block_memory());
+    u32* words = reinterpret_cast<u32*>(&requests);
+    for (u32 i = port::thread_index(); i < sizeof(requests) / 4u; i += port::block_threads()) {
         words[i] = 0;
     }
     port::sync_block();
     if (port::thread_index() >= WARPBELL_WARP_LANES) {
-        mail_sender(args, box).run();
+        mail_sender(args, requests).run();
     } else if (args.ns.sharing == WARPBELL_SHARING_EXCLUSIVE) {
-        mail_agent<sharing::exclusive>(args).run(box);
+        mail_agent<sharing::exclusive>(args).run(requests);
     } else {
-        mail_agent<sharing::shared>(args).run(box);
+        mail_agent<sharing::shared>(args).run(requests);
     }
 }
 

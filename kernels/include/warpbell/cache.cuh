@@ -220,7 +220,7 @@ template <class Cache, class Group> class page_guard {
         stored_ = true;
         return cache_.template memory<T>(line_);
     }
-    // Gives the page back before the end. Made by the group.
+    // Releases the page before the end. Made by the group.
     WARPBELL_D void release() {
         if (line_ != cache_lines::none) {
             const bool stored = group_.ballot(stored_) != 0;
@@ -276,7 +276,7 @@ class page_cache {
     template <class Group, class Use, class Meanwhile = detail::nothing_else>
     WARPBELL_D status use_each(const Group& group, optional<u64> page, bool stores, Use use,
                                u64 timeout_ns = 0, Meanwhile meanwhile = Meanwhile());
-    // What was stored, by whoever has given the page back before, is on the SSD, and durable there. One
+    // What was stored, by whoever has released the page before, is on the SSD, and durable there. One
     // answer for the group; a failure may concern any page.
     template <class Group> WARPBELL_D status flush(const Group& group, u64 timeout_ns = 0);
 
@@ -302,7 +302,7 @@ class page_cache {
     // is there. No pin is taken, so that lanes and warps that read one page never wait for each other.
     template <class Group, class Word>
     WARPBELL_D bool read_word(const Group& group, bool wants, u64 at, Word& word);
-    // Gives a pin back, in the lane that has it.
+    // Releases a pin, in the lane that has it.
     WARPBELL_D void drop(bool has, u32 line, bool stored) const {
         if (has) {
             lines_.unpin<Policy>(line, stored && may_store, Policy::marks_use && lines_.is_used(line));

@@ -48,8 +48,8 @@ WARPBELL_SWITCH(SQE_UNDEFINED_DWORD, sqe_undefined_dword); // leave dwords 12 to
 WARPBELL_SWITCH(STALE_TOKEN_ACCEPTED, stale_token_accepted); // answer a token without looking at its generation
 WARPBELL_SWITCH(DBBUF_ACQ_REL, dbbuf_acq_rel); // only an acq_rel fence between the shadow doorbell and EventIdx
 WARPBELL_SWITCH(DBBUF_EVENT_FIRST, dbbuf_event_first); // read EventIdx before the shadow doorbell is stored
-WARPBELL_SWITCH(BUFFER_FREE_AT_TIMEOUT, buffer_free_at_timeout); // a command that timed out gives its buffer back
-WARPBELL_SWITCH(BUFFER_FREE_AT_LOSS, buffer_free_at_loss); // a command of a lost queue gives its buffer back before the queue is deleted
+WARPBELL_SWITCH(BUFFER_FREE_AT_TIMEOUT, buffer_free_at_timeout); // a command that timed out releases its buffer
+WARPBELL_SWITCH(BUFFER_FREE_AT_LOSS, buffer_free_at_loss); // a command of a lost queue releases its buffer before the queue is deleted
 WARPBELL_SWITCH(ID_LIVES_ON_AFTER_LOSS, id_lives_on_after_loss); // a command answered queue_lost may be answered again
 WARPBELL_SWITCH(WORD_BEFORE_PAYLOAD, word_before_payload); // no F5: completion slots may be seen before what they answer for
 WARPBELL_SWITCH(NO_FLUSH, no_flush); // whoever reaps delivers without having flushed the data
@@ -132,7 +132,7 @@ WARPBELL_SWITCH(MAIL_NO_FENCE_ANSWER, mail_no_fence_answer); // agents, no P3: a
 WARPBELL_SWITCH(MAIL_NO_FENCE_DONE, mail_no_fence_done); // agents, no P4: data is read before the answer was seen
 WARPBELL_SWITCH(MAIL_SLOT_REUSED, mail_slot_reused); // agents: a slot is used again although its request has no answer
 WARPBELL_SWITCH(REQUEST_TAKEN_TWICE, request_taken_twice); // agents: a request in flight is submitted again
-WARPBELL_SWITCH(EVERY_BOX_SERVED, every_box_served); // agents: each serves the others' request_queues, too
+WARPBELL_SWITCH(EVERY_REQUEST_QUEUE_SERVED, every_request_queue_served); // agents: each serves the others' request_queues, too
 WARPBELL_SWITCH(AGENT_LEAVES_EARLY, agent_leaves_early); // agents: one ends with requests in flight
 WARPBELL_SWITCH(BATCH_ADDED_UNSEEN, batch_added_unseen); // batches: requests are read before all threads have added theirs
 WARPBELL_SWITCH(BATCH_ANSWERED_UNSEEN, batch_answered_unseen); // batches: answers are read before all warps have theirs

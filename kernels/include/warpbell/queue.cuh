@@ -125,7 +125,7 @@ template <sharing Mode> class queue : tracer {
     WARPBELL_D queue(const Group& group, const warpbell_queue_ref& ref, u32 warp_slot) {
         attach(group, ref, warp_slot);
     }
-    // A lane that goes without having detached gives its hazard slot back, and saves nothing.
+    // A lane that goes without having detached releases its hazard slot, and saves nothing.
     WARPBELL_D ~queue() { leave(); }
     queue(const queue&) = delete;
     queue& operator=(const queue&) = delete;

@@ -83,7 +83,7 @@ pub unsafe trait KernelArgs: Plain {
 }
 
 /// Bytes of a `request_queue<BENCH_MAIL_SLOTS>`.
-pub const BENCH_BOX_BYTES: usize = ((1 + 9 * BENCH_MAIL_SLOTS) * LINE_BYTES) as usize;
+pub const BENCH_REQUEST_QUEUE_BYTES: usize = ((1 + 9 * BENCH_MAIL_SLOTS) * LINE_BYTES) as usize;
 
 /// Bytes of the tables of CRC-32C.
 const CRC_BYTES: u64 = 8 * 256 * 4;
@@ -210,7 +210,7 @@ unsafe impl KernelArgs for BenchAgentArgs {
         // As the kernel does: more agents than warps leave a number that no memory is large enough for.
         let compute = grid.warps.wrapping_sub(self.agents);
         let own = [
-            span("request_queues", self.request_queues, compute.into(), BENCH_BOX_BYTES),
+            span("request_queues", self.request_queues, compute.into(), BENCH_REQUEST_QUEUE_BYTES),
             span("counts", self.counts, self.agents.into(), size_of::<AgentCounts>()),
             span("polls", self.polls, compute.into(), size_of::<u64>()),
         ];

@@ -13,7 +13,7 @@ pub struct Probe {
     pub layer: String,
     /// The call; `attach` does nothing else.
     pub call: String,
-    /// `shared` or `exclusive`; for `mail`, which has no queue, `block` or `device`: where its box is; for `lab`, whose
+    /// `shared` or `exclusive`; for `mail`, which has no queue, `block` or `device`: where its request queue is; for `lab`, whose
     /// queues are shared, the protocol.
     pub mode: String,
 }

@@ -74,7 +74,7 @@ impl Report {
 
 /// A launch on its threads. Dropping it stops them without regard for what is in flight.
 pub struct Running {
-    /// Each gives its launch back: what it shares is released by who joins, after all have ended.
+    /// Each returns its launch: what it shares is released by who joins, after all have ended.
     threads: Vec<JoinHandle<(Launch, Result<ThreadReport, Error>)>>,
     cancelled: Arc<AtomicBool>,
     start: Instant,

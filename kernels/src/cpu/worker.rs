@@ -47,7 +47,7 @@ impl Worker {
         let raw = raw_launch(launch, first, stride, &context)?;
         let table = launch.module.table();
         // SAFETY: a complete launch of this interface version; `args` has the size that the kernel takes, and is
-        // copied; the context stays in its box until the worker is destroyed.
+        // copied; the context stays in its allocation until the worker is destroyed.
         let worker = unsafe { (table.create)(&raw) };
         match NonNull::new(worker) {
             Some(raw) => Ok(Worker { raw, context, launch: launch.clone(), state: State::Running }),

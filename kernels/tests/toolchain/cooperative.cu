@@ -15,7 +15,7 @@ struct group_args {
     warpbell_cache_ref cache;
     warpbell_volume_ref volume;
     warpbell_volume_buffer_ref spread;
-    wb::experimental::request_queue<2>* box;
+    wb::experimental::request_queue<2>* requests;
     unsigned* out;
 };
 
@@ -59,7 +59,7 @@ template <class Group> __device__ unsigned others(const group_args& args, const 
     wb::volume<wb::sharing::shared, 2> volume(group, args.volume, 0);
     wb::status said = wb::read(group, volume, {wb::lba{0}, 1}, wb::volume_span(args.spread));
     volume.detach(group);
-    wb::experimental::mail_client<2> io(*args.box, args.buffer);
+    wb::experimental::mail_client<2> io(*args.requests, args.buffer);
     said = wb::read_each(group, io, wb::extent{wb::lba{0}, 1}, wb::dma_span(args.buffer));
     io.leave(group);
     return said.bits;

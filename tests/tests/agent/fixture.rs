@@ -86,7 +86,7 @@ pub struct Setting {
     pub compute: u32,
     pub rounds: u32,
     pub flags: u32,
-    /// Boxes in the memory of one block of all warps, else in the device's.
+    /// Request queues in the memory of one block of all warps, else in the device's.
     pub in_block: bool,
     pub faults: FaultPlan,
     /// Of the clients; zero: a long one.

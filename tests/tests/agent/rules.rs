@@ -26,7 +26,7 @@ const RULES: [(&str, Check, &str); 16] = [
     ("MAIL_NO_FENCE_DONE", blocks_go_there_and_back, "P4: "),
     ("MAIL_SLOT_REUSED", an_answer_is_to_its_request, "seed "),
     ("REQUEST_TAKEN_TWICE", each_request_is_one_command, "seed "),
-    ("EVERY_BOX_SERVED", each_request_is_one_command, "seed "),
+    ("EVERY_REQUEST_QUEUE_SERVED", each_request_is_one_command, "seed "),
     ("AGENT_LEAVES_EARLY", what_was_posted_is_answered, "seed "),
     ("MAIL_ANY_BUFFER", what_agents_have_no_command_for_is_refused, "seed "),
     ("MAIL_OPCODE_UNCHECKED", what_agents_have_no_command_for_is_refused, "seed "),
@@ -63,8 +63,8 @@ fn each_rule_is_missed_when_it_is_off() {
 }
 
 #[test]
-fn each_fence_of_boxes_in_shared_memory_is_missed_when_it_is_off() {
-    let name = "rules::each_fence_of_boxes_in_shared_memory_is_missed_when_it_is_off";
+fn each_fence_of_request_queues_in_shared_memory_is_missed_when_it_is_off() {
+    let name = "rules::each_fence_of_request_queues_in_shared_memory_is_missed_when_it_is_off";
     each_apart(name, RULES_IN_BLOCK.map(|(switch, _)| switch), |rule| {
         let (switch, says) = RULES_IN_BLOCK.into_iter().find(|(switch, _)| *switch == rule).expect("a rule");
         let module = source().mutate(switch).loaded().expect("compiles");

@@ -59,7 +59,7 @@ fn every_agent_has_work() {
         let (_, ran) = expect_good(&Setting::new(sharing, 3, 5), 2);
         let by_agent: Vec<u32> =
             ran.reports.chunks(32).map(|lanes| lanes.iter().map(|lane| lane.requests).sum()).collect();
-        // Boxes 0 and 3, 1 and 4, 2: a write and a read of 64 blocks for each, and a flush.
+        // Request queues 0 and 3, 1 and 4, 2: a write and a read of 64 blocks for each, and a flush.
         assert_eq!(by_agent, [258, 258, 129]);
     }
 }

@@ -11,7 +11,7 @@ use warpbell_sim::TestLaunch;
 /// Warps of the block: an agent, and those that compute.
 const WARPS: usize = 4;
 /// `request_queue<2>`.
-const BOX: u32 = (1 + 9 * 2) * 128;
+const REQUEST_QUEUE_BYTES: u32 = (1 + 9 * 2) * 128;
 
 /// As in the page's frame.
 #[derive(IntoBytes, Immutable)]
@@ -41,7 +41,8 @@ fn every_example_compiles_and_runs() {
             let args =
                 AgentArgs { ns, buffer: buffer.as_ref(), answers: answers.address(), stop: stop.address() };
             let launch = queues.launch_bytes(&examples.module, kernel, args.as_bytes()).expect("a launch");
-            let launch = launch.block(WARPS as u32 * 32).shared_bytes((WARPS as u32 - 1) * BOX);
+            let launch =
+                launch.block(WARPS as u32 * 32).shared_bytes((WARPS as u32 - 1) * REQUEST_QUEUE_BYTES);
             let run = launch.start().and_then(|run| run.join());
             run.unwrap_or_else(|error| panic!("{kernel}: {error}"));
             let mut found = [0u32; WARPS * LANES];

@@ -52,7 +52,7 @@ fn batches_of_blocks_and_warps() {
 }
 
 #[test]
-fn agents_with_boxes_in_shared_memory() {
+fn agents_with_request_queues_in_shared_memory() {
     right(Calls::Mail);
 }
 

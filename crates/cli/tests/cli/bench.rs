@@ -238,7 +238,7 @@ fn prps_do_as_well_as_sgls() {
             let report = json(&[&["bench", device, "--runtime", "100ms", "-o", "json"], &flags[..]].concat());
             clean(&report);
             assert_eq!(
-                (&report["data_path"]["descriptors"], &report["mismatches"]),
+                (&report["data_path"]["data_pointer"], &report["mismatches"]),
                 (&"prp".into(), &0.into())
             );
         }

@@ -52,7 +52,7 @@ pub enum SpaceKind {
 
 /// GPU memory that an SSD can reach.
 #[derive(Debug)]
-pub enum Reached {
+pub enum MappedMemory {
     /// Mapped by its file, as long as the value lives.
     File(FileMapping),
     /// A part of the GPU's BAR, to be mapped like other functions' memory. It keeps the GPU memory.
@@ -128,17 +128,17 @@ pub fn probe_memory(
 
 /// Makes `memory` reachable by the first way that works, and says what was tried before it. `None`: only host memory is
 /// left.
-pub fn reach(
+pub fn map_memory(
     memory: &DeviceMemory,
     space: &Arc<dyn DmaSpace>,
     kind: SpaceKind,
-) -> (Option<Reached>, Vec<Probe<MemoryRoute>>) {
+) -> (Option<MappedMemory>, Vec<Probe<MemoryRoute>>) {
     let mut probes = Vec::new();
     for route in MemoryRoute::ALL {
         match attempt(route, memory, space, kind) {
-            Ok((reached, done)) => {
+            Ok((mapped, done)) => {
                 probes.push(Probe { route, outcome: Ok(done) });
-                return (reached, probes);
+                return (mapped, probes);
             }
             Err(reason) => probes.push(Probe { route, outcome: Err(reason) }),
         }
@@ -151,7 +151,7 @@ fn attempt(
     memory: &DeviceMemory,
     space: &Arc<dyn DmaSpace>,
     kind: SpaceKind,
-) -> Result<(Option<Reached>, String), RouteError> {
+) -> Result<(Option<MappedMemory>, String), RouteError> {
     match route {
         MemoryRoute::Iommufd => {
             if kind != SpaceKind::Iommufd {
@@ -159,7 +159,7 @@ fn attempt(
             }
             let mapping = FileMapping::new(memory, space)?;
             let done = format!("{} bytes at IOVA {}", mapping.len(), mapping.iova());
-            Ok((Some(Reached::File(mapping)), done))
+            Ok((Some(MappedMemory::File(mapping)), done))
         }
         MemoryRoute::DmaBuf => {
             if kind == SpaceKind::Other {
@@ -180,12 +180,15 @@ fn attempt(
 }
 
 /// Maps a window for the SSD and unmaps it again: whoever uses it maps it for good.
-fn by_window(window: Window, space: &Arc<dyn DmaSpace>) -> Result<(Option<Reached>, String), RouteError> {
+fn by_window(
+    window: Window,
+    space: &Arc<dyn DmaSpace>,
+) -> Result<(Option<MappedMemory>, String), RouteError> {
     let refused = |error: DmaError| RouteError::Window(Arc::new(error));
     let mapped = DmaBuffer::map(space.clone(), window.clone(), DmaAccess::READ_WRITE).map_err(refused)?;
     let done =
         format!("{} bytes of the GPU's BAR can be mapped, tried at IOVA {}", window.len(), mapped.iova());
-    Ok((Some(Reached::Window(window)), done))
+    Ok((Some(MappedMemory::Window(window)), done))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use warpbell_hw::DmaError;
 use crate::GpuError;
 
 pub use doorbells::{DoorbellAccess, DoorbellRoute, doorbells, forwarded_doorbells, mapped_doorbells};
-pub use memory::{FileMapping, MemoryRoute, Reached, SpaceKind, probe_memory, reach};
+pub use memory::{FileMapping, MappedMemory, MemoryRoute, SpaceKind, map_memory, probe_memory};
 pub use registers::registers;
 
 /// Why a way does not work.

@@ -116,7 +116,7 @@ const fn command_specific(sc: u8) -> Option<&'static str> {
 const fn media(sc: u8) -> Option<&'static str> {
     Some(match sc {
         0x80 => "The medium could not take the data.",
-        0x81 => "The medium could not give the data back.",
+        0x81 => "The medium could not return the data.",
         0x82 => "The guard of the protection information does not match the data.",
         0x83 => "The application tag of the protection information does not match.",
         0x84 => "The reference tag of the protection information does not match.",

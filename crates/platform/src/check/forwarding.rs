@@ -12,7 +12,7 @@ const INTEL: u16 = 0x8086;
 
 /// Whether those of Linux's list forward requests to devices of another one.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Reach {
+enum Forwarding {
     /// `REQ_SAME_HOST_BRIDGE`: only between their own ports.
     Own,
     /// To other root complexes too.
@@ -20,21 +20,21 @@ enum Reach {
 }
 
 /// `pci_p2pdma_whitelist`, without what no GPU hangs on: accelerators of Intel's processors, processors other than x86.
-const FORWARDING: [(u16, u16, Reach); 10] = [
+const FORWARDING: [(u16, u16, Forwarding); 10] = [
     // Sandy Bridge-E.
-    (INTEL, 0x3c00, Reach::Own),
-    (INTEL, 0x3c01, Reach::Own),
+    (INTEL, 0x3c00, Forwarding::Own),
+    (INTEL, 0x3c01, Forwarding::Own),
     // Haswell-E.
-    (INTEL, 0x2f00, Reach::Own),
-    (INTEL, 0x2f01, Reach::Own),
+    (INTEL, 0x2f00, Forwarding::Own),
+    (INTEL, 0x2f01, Forwarding::Own),
     // Skylake-E: four root ports, and the DMI port.
-    (INTEL, 0x2030, Reach::Others),
-    (INTEL, 0x2031, Reach::Others),
-    (INTEL, 0x2032, Reach::Others),
-    (INTEL, 0x2033, Reach::Others),
-    (INTEL, 0x2020, Reach::Others),
+    (INTEL, 0x2030, Forwarding::Others),
+    (INTEL, 0x2031, Forwarding::Others),
+    (INTEL, 0x2032, Forwarding::Others),
+    (INTEL, 0x2033, Forwarding::Others),
+    (INTEL, 0x2020, Forwarding::Others),
     // Ice Lake-SP, Sapphire Rapids and newer.
-    (INTEL, 0x09a2, Reach::Others),
+    (INTEL, 0x09a2, Forwarding::Others),
 ];
 
 /// Whether requests of one device get to the other through the root complex; if not, why.
@@ -52,22 +52,22 @@ pub(super) fn routed(machine: &Machine, gpu: Bdf, ssd: Bdf, relation: Relation) 
                 of_ssd: of_ssd.to_owned(),
                 why: Box::new(why),
             };
-            forwards(machine, of_gpu, Reach::Others).map_err(apart)?;
-            forwards(machine, of_ssd, Reach::Others).map_err(apart)
+            forwards(machine, of_gpu, Forwarding::Others).map_err(apart)?;
+            forwards(machine, of_ssd, Forwarding::Others).map_err(apart)
         }
-        _ => forwards(machine, of_gpu, Reach::Own),
+        _ => forwards(machine, of_gpu, Forwarding::Own),
     }
 }
 
-fn forwards(machine: &Machine, root: &str, wanted: Reach) -> Result<(), Unrouted> {
+fn forwards(machine: &Machine, root: &str, wanted: Forwarding) -> Result<(), Unrouted> {
     let Some(first) = first_of(machine, root) else {
         return Err(Unrouted::Unknown { root: root.to_owned() });
     };
     let (vendor, device) = (first.function.vendor, first.function.device);
     let known = FORWARDING.iter().find(|one| (one.0, one.1) == (vendor, device)).map(|one| one.2);
     match (known, wanted) {
-        (Some(Reach::Others), _) | (Some(Reach::Own), Reach::Own) => Ok(()),
-        (Some(Reach::Own), Reach::Others) => {
+        (Some(Forwarding::Others), _) | (Some(Forwarding::Own), Forwarding::Own) => Ok(()),
+        (Some(Forwarding::Own), Forwarding::Others) => {
             Err(Unrouted::OwnPorts { root: root.to_owned(), vendor, device })
         }
         (None, _) => Err(Unrouted::Unlisted { vendor, device }),

@@ -134,11 +134,11 @@ calls! {
         if !function.loaded.swap(true, Ordering::Relaxed) && context.kernels() > 0 {
             log::note(Kind::Hazard, "the kernel's code is loaded by its first launch, while another runs");
         }
-        let reach = driver.memory.reach();
+        let mappings = driver.memory.mappings();
         let delay = options.kernel_delay;
         stream.push(&context, true, Box::new(move || {
             std::thread::sleep(delay);
-            prepared.run(reach)
+            prepared.run(mappings)
         }));
         Ok(())
     }

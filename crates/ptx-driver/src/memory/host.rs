@@ -1,4 +1,4 @@
-//! Host memory that devices reach.
+//! Host memory that devices mappings.
 
 use super::arena::PAGE;
 use super::{Memory, pages};
@@ -59,7 +59,7 @@ impl Memory {
         state.hosts.insert(start, Host { len, device, flags });
         if flags & DEVICEMAP != 0 {
             let registers = flags & IOMEMORY != 0 || pages::is_named(start, warpbell_hw::DOORBELL_MEMORY);
-            self.reach.add(device, len, registers);
+            self.mappings.add(device, len, registers);
         }
         Ok(())
     }
@@ -85,7 +85,7 @@ impl Memory {
             let text = format!("{start:#x} is not the start of what is registered");
             return Err(misuse(Code::HOST_MEMORY_NOT_REGISTERED, &text));
         };
-        self.reach.remove(device);
+        self.mappings.remove(device);
         if device != start {
             state.arena.clear(device, len).expect("pages of our own range can be taken away");
         }

@@ -1,9 +1,9 @@
-//! Device memory, host memory that devices reach, and which addresses are which.
+//! Device memory, host memory that devices mappings, and which addresses are which.
 
 mod arena;
 mod host;
+mod mappings;
 mod pages;
-mod reach;
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -14,7 +14,7 @@ use warpbell_ptx::Region;
 use arena::Arena;
 pub(crate) use arena::{PAGE, bytes, copy, fill};
 use host::Host;
-pub(crate) use reach::Reach;
+pub(crate) use mappings::Mappings;
 
 use crate::code::{Code, Result};
 use crate::driver::misuse;
@@ -30,7 +30,7 @@ pub(crate) const FRESH: u64 = 0x1517;
 pub(crate) struct Memory {
     options: Options,
     state: Mutex<State>,
-    reach: &'static Reach,
+    mappings: &'static Mappings,
 }
 
 struct State {
@@ -60,13 +60,13 @@ impl Memory {
     pub(crate) fn new(options: &Options) -> std::io::Result<Memory> {
         let state =
             State { arena: Arena::new()?, allocations: BTreeMap::new(), hosts: BTreeMap::new(), asked: 0 };
-        let reach = Box::leak(Box::default());
-        Ok(Memory { options: options.clone(), state: Mutex::new(state), reach })
+        let mappings = Box::leak(Box::default());
+        Ok(Memory { options: options.clone(), state: Mutex::new(state), mappings })
     }
 
     /// What kernels may access.
-    pub(crate) fn reach(&self) -> &'static Reach {
-        self.reach
+    pub(crate) fn mappings(&self) -> &'static Mappings {
+        self.mappings
     }
 
     /// Bytes of a device's memory that are taken.
@@ -92,9 +92,9 @@ impl Memory {
         state.allocations.insert(address, allocation);
         if self.options.init {
             state.arena.fill_words(address, len / 8, |word| Region::unwritten(FRESH, word));
-            self.reach.add_fresh(address, len);
+            self.mappings.add_fresh(address, len);
         } else {
-            self.reach.add(address, len, false);
+            self.mappings.add(address, len, false);
         }
         Ok(address)
     }
@@ -105,7 +105,7 @@ impl Memory {
             let text = format!("{address:#x} is not what cuMemAlloc gave, or was freed already");
             return Err(misuse(Code::INVALID_VALUE, &text));
         }
-        state.drop_allocation(address, self.reach);
+        state.drop_allocation(address, self.mappings);
         Ok(())
     }
 
@@ -114,7 +114,7 @@ impl Memory {
         let mut state = self.state.lock();
         let of_device = state.allocations.iter().filter(|(_, allocation)| allocation.device == device);
         let left: Vec<(u64, u64)> = of_device.map(|(address, of)| (*address, of.len)).collect();
-        left.iter().for_each(|(address, _)| state.drop_allocation(*address, self.reach));
+        left.iter().for_each(|(address, _)| state.drop_allocation(*address, self.mappings));
         left.iter().map(|(address, len)| format!("{len} bytes of device memory at {address:#x}")).collect()
     }
 
@@ -129,7 +129,7 @@ impl Memory {
 
     /// Refuses a range that is not inside one allocation or one registration, by its device addresses.
     pub(crate) fn check_device(&self, address: u64, len: u64) -> Result<()> {
-        if self.reach.has(address, len) {
+        if self.mappings.has(address, len) {
             return Ok(());
         }
         let text = format!("{len} bytes at {address:#x} are not inside anything that the device reaches");
@@ -224,12 +224,12 @@ impl State {
         (address + len <= *start + of.len).then_some(of)
     }
 
-    fn drop_allocation(&mut self, address: u64, reach: &Reach) {
+    fn drop_allocation(&mut self, address: u64, mappings: &Mappings) {
         let Some(Allocation { mapping: (start, len), .. }) = self.allocations.remove(&address) else {
             return;
         };
         gdrdrv::freed(start, len);
-        reach.remove(address);
+        mappings.remove(address);
         self.arena.clear(start, len).expect("pages of our own range can be taken away");
     }
 

@@ -62,7 +62,7 @@ impl Core {
         }
         let windows = stores.filter_map(|one| Some((one, one.memory()?.pinnable())));
         let windows: Vec<_> = windows.collect();
-        // A poll group that gives pages of a store back has looked whether it may by then, and is done.
+        // A poll group that releases pages of a store has looked whether it may by then, and is done.
         self.poll_groups.iter().for_each(|cell| drop(cell.lock()));
         let pin = |(namespace, window): (&Namespace, Window)| match memory.pin(&window) {
             Ok(_held) => Some(Pin { store: window.as_ptr() as usize, _held }),

@@ -1,6 +1,6 @@
 //! Mappings at addresses that the client chose: memory of a client in another process.
 //!
-//! Such a client, a virtual machine above all, takes memory away and gives it back a moment later while queues lie in
+//! Such a client, a virtual machine above all, takes memory away and returns it a moment later while queues lie in
 //! it, as the layout of its address space changes. A device on a bus notices nothing of this unless it looks in
 //! between. So a queue whose memory goes is suspended, and goes on when its memory is back.
 

@@ -63,7 +63,7 @@ impl IovaAllocator {
         (start.checked_add(len)? - 1 <= LAST).then_some(start)
     }
 
-    /// Gives a range back; false if exactly this one was not taken.
+    /// Releases a range; false if exactly this one was not taken.
     pub(crate) fn release(&mut self, start: u64, len: u64) -> bool {
         let taken = self.used.get(&start) == Some(&len);
         if taken {

@@ -48,7 +48,7 @@ impl Anonymous {
         hw::Window::whole(self.mapping.clone())
     }
 
-    /// Makes whole pages inside `offset..offset + len` zero again and gives their memory back. Returns the range of
+    /// Makes whole pages inside `offset..offset + len` zero again and releases their memory. Returns the range of
     /// bytes that it covered; the caller clears the rest.
     pub(crate) fn release(&self, offset: usize, len: usize) -> std::ops::Range<usize> {
         let all = self.mapping.len();

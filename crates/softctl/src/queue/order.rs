@@ -37,7 +37,7 @@ impl<T> Order<T> {
         matches!(place, Place::Open).then_some(place)
     }
 
-    /// The command with this number is done. Gives back what has no place any more.
+    /// The command with this number is done. Releases what has no place any more.
     pub(crate) fn finish(&mut self, serial: u64, finished: T) -> Option<T> {
         match self.place(serial) {
             Some(place) => {

@@ -263,7 +263,7 @@ impl BindPlan {
         }
     }
 
-    /// Gives the function back after `cause`.
+    /// Returns the function after `cause`.
     fn roll_back(
         &self,
         sysfs: &Sysfs,

@@ -1,4 +1,4 @@
-//! Giving functions back to the kernel's drivers.
+//! Returning functions to the kernel's drivers.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -9,7 +9,7 @@ use super::{
     Bdf, Binding, Function, Missing, PciError, Refusal, Snapshot, Step, Sysfs, VFIO_PCI, function, rule,
 };
 
-/// What giving one function back takes, and what stands against it.
+/// What it takes to return one function to Linux, and what stands against it.
 #[derive(Debug)]
 pub struct UnbindPlan {
     /// The function as it is.
@@ -40,7 +40,7 @@ enum Wanted {
 }
 
 impl UnbindPlan {
-    /// Plans to give the function at `bdf` back: to the kernel's choice, or with `restore` to the driver that it had when
+    /// Plans to return the function at `bdf`: to the kernel's choice, or with `restore` to the driver that it had when
     /// it was bound.
     pub fn new(sysfs: &Sysfs, bdf: Bdf, restore: bool) -> Result<UnbindPlan, PciError> {
         let function = function(sysfs, bdf).ok_or(PciError::Absent { bdf })?;

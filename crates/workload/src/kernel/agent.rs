@@ -1,7 +1,7 @@
 //! Kernel `bench_agent`: compute warps whose I/O is done by agents.
 
 use serde::{Deserialize, Serialize};
-use warpbell_kernels::abi::{AgentCounts, BENCH_BOX_BYTES, BenchAgentArgs};
+use warpbell_kernels::abi::{AgentCounts, BENCH_REQUEST_QUEUE_BYTES, BenchAgentArgs};
 
 use super::{KernelRunner, LaunchMemory, Work};
 use crate::array::Array;
@@ -34,7 +34,7 @@ impl KernelRunner<'_> {
     ) -> Result<Outcome, RunError> {
         let (job, target) = (self.job, self.attachment.target());
         let memory = LaunchMemory::new(target, job.all_warps() as usize, true)?;
-        let request_queues: Array<[u8; BENCH_BOX_BYTES]> = Array::new(target, job.warps as usize)?;
+        let request_queues: Array<[u8; BENCH_REQUEST_QUEUE_BYTES]> = Array::new(target, job.warps as usize)?;
         let counts: Array<AgentCounts> = Array::new(target, agents as usize)?;
         let polls: Array<u64> = Array::new(target, job.warps as usize)?;
         let args = BenchAgentArgs {

@@ -149,7 +149,7 @@ pub fn path_report() -> PathReport {
         route: None,
         doorbells: "target memory, polled".to_owned(),
         doorbells_refused: None,
-        descriptors: "sgl".to_owned(),
+        data_pointer: "sgl".to_owned(),
         controller: KIND.to_owned(),
     }
 }

@@ -162,8 +162,8 @@ WARPBELL_AGENT(u32)::find_request() const {
     if (busy_ == (1u << most) - 1u) {
         return nobody;
     }
-    const u32 step = mutate::every_box_served ? 1u : share_.agents;
-    const u32 mine = mutate::every_box_served ? 0u : share_.index;
+    const u32 step = mutate::every_request_queue_served ? 1u : share_.agents;
+    const u32 mine = mutate::every_request_queue_served ? 0u : share_.index;
     const u32 request_queues = (share_.count - mine + step - 1u) / step;
     for (u32 n = 0; n < request_queues; ++n) {
         const u32 requests = mine + (first_ + n) % request_queues * step;

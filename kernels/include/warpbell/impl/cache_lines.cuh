@@ -135,7 +135,7 @@ class cache_lines {
     template <class Policy> WARPBELL_NOINLINE void unpin_apart(u32 line) const {
         unpin<Policy>(line, false, false);
     }
-    // Gives a pin back. `stored`: the page was changed. `used`: it was marked so when it was pinned.
+    // Releases a pin. `stored`: the page was changed. `used`: it was marked so when it was pinned.
     template <class Policy> WARPBELL_D void unpin(u32 line, bool stored, bool used) const;
 
     // ---- a word of a page, without a pin
@@ -192,7 +192,7 @@ class cache_lines {
     WARPBELL_D bool has(u64 page) const {
         return find(port::load_relaxed_gpu(bucket_of(page)), page) != none;
     }
-    // Gives a pin back that was of no use.
+    // Releases a pin that was of no use.
     WARPBELL_D void leave(u32 line) const { add(line, 0u - line_bits::pin); }
 
     // ---- writing without leaving

@@ -44,7 +44,7 @@ template <class Group, sharing Mode, class Retry>
 WARPBELL_D void io_order<Order, Depth, Commands>::run_at_once(const Group& group, session<Mode, Retry>& s) {
     bool sent = true;
     for (u32 k = 0; k < count_ && sent; ++k) {
-        // Those before it have ids of these lanes, and give them back.
+        // Those before it have ids of these lanes, and release them.
         step(k).advance(group, s, k != 0 && !mutate::delivery_impatient);
         sent = group.ballot(!step(k).is_sent()) == 0;
     }

@@ -164,7 +164,7 @@ WARPBELL_D void io_request<Commands>::advance(const Group& group, session<Mode, 
     settle(s);
     const bool starved = !patient && pending() && !is_sent() && s.queue().free_ids() == 0 && !in_flight();
     if (group.ballot(starved) != 0) {
-        // Perhaps commands that timed out have completed since: that gives their ids back.
+        // Perhaps commands that timed out have completed since: that releases their ids.
         backoff look;
         (void)s.queue().reap(group);
         (void)s.queue().progress(group, look);

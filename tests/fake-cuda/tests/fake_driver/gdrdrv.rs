@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use fake_cuda::harness::FakeDriver;
 use parking_lot::Mutex;
 use warpbell_gpu::Gpu;
-use warpbell_gpu::routes::{self, MemoryRoute, Reached, SpaceKind};
+use warpbell_gpu::routes::{self, MappedMemory, MemoryRoute, SpaceKind};
 use warpbell_hw::{DmaAccess, DmaBuffer, DmaError, DmaLimits, DmaSource, DmaSpace, Iova};
 
 #[test]
@@ -104,8 +104,8 @@ fn the_module_is_the_way_where_dma_bufs_cannot_be_mapped() {
         let memory = Gpu::open(0).unwrap().allocate(1 << 20).unwrap();
         let space = Arc::new(Space::default());
         let shared: Arc<dyn DmaSpace> = space.clone();
-        let (reached, probes) = routes::reach(&memory, &shared, SpaceKind::Type1);
-        let Some(Reached::Window(window)) = reached else { panic!("{probes:?}") };
+        let (mapped, probes) = routes::map_memory(&memory, &shared, SpaceKind::Type1);
+        let Some(MappedMemory::Window(window)) = mapped else { panic!("{probes:?}") };
         assert_eq!(probes.last().unwrap().route, MemoryRoute::Gdrdrv);
         assert!(probes[1].outcome.as_ref().unwrap_err().to_string().contains("mmap of the dma-buf"));
         let mapped = DmaBuffer::map(shared, window, DmaAccess::READ_WRITE).unwrap();

@@ -62,7 +62,7 @@ pub fn bind(bdf: Bdf) {
     hand_over(bdf, "vfio-pci", "vfio-pci");
 }
 
-/// Gives a function back to the kernel's driver.
+/// Returns a function to the kernel's driver.
 pub fn release(bdf: Bdf) {
     hand_over(bdf, "nvme", "\n");
 }

@@ -225,7 +225,7 @@ impl Found {
 /// Where rings and data of an SSD lie, and how doorbells reach it.
 fn way(path: &PathReport) -> String {
     let route = path.route.as_ref().map(|route| format!(", route {route}")).unwrap_or_default();
-    format!("rings {}, data {}, {}, {}{route}", path.rings, path.data, path.ordering, path.descriptors)
+    format!("rings {}, data {}, {}, {}{route}", path.rings, path.data, path.ordering, path.data_pointer)
 }
 
 /// A figure that can be drawn.

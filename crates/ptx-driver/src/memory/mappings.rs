@@ -6,7 +6,7 @@ use parking_lot::RwLock;
 
 /// Ranges, by their first address.
 #[derive(Default)]
-pub(crate) struct Reach(RwLock<BTreeMap<u64, Range>>);
+pub(crate) struct Mappings(RwLock<BTreeMap<u64, Range>>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Range {
@@ -18,7 +18,7 @@ pub(crate) struct Range {
     pub(crate) fresh: bool,
 }
 
-impl Reach {
+impl Mappings {
     pub(super) fn add(&self, start: u64, len: u64, io: bool) {
         self.0.write().insert(start, Range { start, end: start + len, io, fresh: false });
     }
@@ -51,15 +51,18 @@ mod tests {
 
     #[test]
     fn only_what_lies_inside_one_range_is_reached() {
-        let reach = Reach::default();
-        reach.add(0x1000, 0x100, false);
-        reach.add(0x1100, 0x100, true);
-        assert!(reach.has(0x1000, 0x100) && reach.has(0x10ff, 1) && reach.has(0x1100, 4));
-        assert!(!reach.has(0x10f0, 0x20), "two neighbours are two objects");
-        assert!(!reach.has(0xfff, 1) && !reach.has(0x1200, 1) && !reach.has(0x1000, u64::MAX));
-        assert_eq!(reach.range(0x11ff), Some(Range { start: 0x1100, end: 0x1200, io: true, fresh: false }));
-        assert_eq!(reach.range(0x1200), None);
-        reach.remove(0x1000);
-        assert!(!reach.has(0x1000, 1));
+        let mappings = Mappings::default();
+        mappings.add(0x1000, 0x100, false);
+        mappings.add(0x1100, 0x100, true);
+        assert!(mappings.has(0x1000, 0x100) && mappings.has(0x10ff, 1) && mappings.has(0x1100, 4));
+        assert!(!mappings.has(0x10f0, 0x20), "two neighbours are two objects");
+        assert!(!mappings.has(0xfff, 1) && !mappings.has(0x1200, 1) && !mappings.has(0x1000, u64::MAX));
+        assert_eq!(
+            mappings.range(0x11ff),
+            Some(Range { start: 0x1100, end: 0x1200, io: true, fresh: false })
+        );
+        assert_eq!(mappings.range(0x1200), None);
+        mappings.remove(0x1000);
+        assert!(!mappings.has(0x1000, 1));
     }
 }
