@@ -451,7 +451,7 @@ impl IoQueue {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Gives the pair back. If the queue is idle, its [`index_base`](QueuePair::index_base) says where the next party
+    /// Returns the pair. If the queue is idle, its [`index_base`](QueuePair::index_base) says where the next party
     /// goes on; if commands are outstanding, it can only be deleted, and their buffers must live until then.
     pub fn into_pair(mut self) -> QueuePair {
         let idle = self.outstanding() == 0 && self.counters.spurious == 0;

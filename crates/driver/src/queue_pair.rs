@@ -164,7 +164,7 @@ pub(crate) struct Rings {
 
 /// An I/O queue pair that exists in the controller.
 ///
-/// It may be driven by one party at a time: an [`IoQueue`](crate::IoQueue), or kernels. Give it back with
+/// It may be driven by one party at a time: an [`IoQueue`](crate::IoQueue), or kernels. Return it with
 /// [`Controller::delete_queue_pair`](crate::Controller::delete_queue_pair). If it is dropped instead, its
 /// memory stays mapped until the controller has deleted the queues or is disabled.
 pub struct QueuePair {

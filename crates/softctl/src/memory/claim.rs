@@ -57,7 +57,7 @@ impl Claims {
         self.suspended.extend(suspended);
     }
 
-    /// Gives the queues their memory back that have all of it again; returns them.
+    /// Returns the queues that have all of their memory again, and lets them use it.
     pub(super) fn resume(&mut self, mapped: impl Fn(u64, u64) -> bool) -> Vec<Claim> {
         let (back, gone) = self.suspended.drain(..).partition(|claim| mapped(claim.start, claim.len));
         self.suspended = gone;
