@@ -122,3 +122,12 @@ fn several_ssds_are_summed_up_point_by_point() {
     );
     assert_eq!(document["devices"][1]["schema"], "warpbell.bench/1");
 }
+
+#[test]
+fn the_data_pointer_of_older_results_is_read_by_its_name_of_then() {
+    let path = PathReport { data_pointer: "prp".to_owned(), ..PathReport::default() };
+    let now = serde_json::to_string(&path).unwrap();
+    let then = now.replace("\"data_pointer\"", "\"descriptors\"");
+    assert_ne!(now, then);
+    assert_eq!(serde_json::from_str::<PathReport>(&then).unwrap(), path);
+}
