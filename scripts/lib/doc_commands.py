@@ -70,17 +70,13 @@ class Commands:
 
     def of_script(self, name, words):
         script = self.root / name
-        if not script.is_file():
-            yield name
-            return
         # Options of a script whose parts lie in a folder of its name, too.
         files = [script, *sorted((self.root / "scripts/lib" / script.name).glob("*"))]
         text = "".join(file.read_text(errors="replace") for file in files if file.is_file())
         yield from (option for option in options(words) if option not in text)
 
     def of_cargo(self, words):
-        words = words[: words.index("--")] if "--" in words else words
-        known, targets = self.packages(), set()
+        words, known, targets = own(words), self.packages(), set()
         for flag, word in zip(words, words[1:]):
             if flag == "-p":
                 if word not in known:
@@ -113,10 +109,13 @@ class Commands:
                 yield f"scripts/lib/doc_commands.py: does not find '{wanted}' in '{block}'"
 
 
+def own(words):
+    """The words of a command's own: what follows `--` is another one's."""
+    return words[: words.index("--")] if "--" in words else words
+
+
 def options(words):
-    """The options of a command's own: what follows `--` is another one's."""
-    own = words[: words.index("--")] if "--" in words else words
-    return [word.split("=")[0] for word in own if OPTION.match(word)]
+    return [word.split("=")[0] for word in own(words) if OPTION.match(word)]
 
 
 def commands(block):

@@ -85,7 +85,7 @@ pub(crate) struct Options {
     pub(crate) alias: bool,
     /// `coherent=yes`: processors reach the device's memory without PCIe, as on GH200.
     pub(crate) coherent: bool,
-    /// `check=no`: kernels' accesses are not compared with what they may mappings.
+    /// `check=no`: kernels' accesses are not compared with what is mapped for them.
     pub(crate) check: bool,
     /// `cooperative=no`: no cooperative launches.
     pub(crate) cooperative: bool,

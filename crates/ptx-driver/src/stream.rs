@@ -29,7 +29,7 @@ impl Place {
         }
     }
 
-    fn mappings(&self) {
+    fn reach(&self) {
         *self.reached.lock() = Some(Instant::now());
         self.changed.notify_all();
     }
@@ -111,7 +111,7 @@ impl Stream {
                 context.fail(fault);
             }
             context.finish(kernel);
-            place.mappings();
+            place.reach();
         }
     }
 }

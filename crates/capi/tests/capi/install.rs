@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::installed::{built, install, root, succeeded};
+use crate::installed::{built, install, install_built, root, succeeded};
 
 /// All files below a folder, by their names from there.
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -88,9 +88,8 @@ fn nothing_is_installed_that_a_program_of_a_user_does_not_need() {
         fs::write(build.join(name), "").unwrap();
     }
     let prefix = folder.path().join("usr");
-    let mut script = Command::new(root().join("scripts/install"));
-    script.args(["--dry-run", "--built"]).arg(&build).arg("--prefix").arg(&prefix).env_remove("DESTDIR");
-    let said = succeeded("--dry-run", &script.output().unwrap());
+    let options = ["--dry-run".as_ref(), "--prefix".as_ref(), prefix.as_os_str()];
+    let said = succeeded("--dry-run", &install_built(&build, &options));
     let start = format!("install {}/", prefix.display());
     let files: BTreeSet<&str> = said.lines().filter_map(|line| line.strip_prefix(&start)).collect();
     let version = env!("CARGO_PKG_VERSION");
@@ -166,9 +165,7 @@ fn built_with_flat_layer(of: &str) -> tempfile::TempDir {
 }
 
 fn install_from(built: &Path, prefix: &Path) -> Output {
-    let mut command = Command::new(root().join("scripts/install"));
-    command.args(["--libraries", "--built"]).arg(built).arg("--prefix").arg(prefix);
-    command.env_remove("DESTDIR").output().unwrap()
+    install_built(built, &options(prefix, &[]))
 }
 
 /// Bit for bit; and of no other sources than the headers beside it.

@@ -23,8 +23,13 @@ pub fn built() -> PathBuf {
 
 /// Runs `scripts/install` with these options.
 pub fn install(options: &[&OsStr]) -> Output {
+    install_built(&built(), options)
+}
+
+/// The same of what lies in another folder.
+pub fn install_built(built: &Path, options: &[&OsStr]) -> Output {
     let mut command = Command::new(root().join("scripts/install"));
-    command.arg("--built").arg(built()).args(options).env_remove("DESTDIR").output().unwrap()
+    command.arg("--built").arg(built).args(options).env_remove("DESTDIR").output().unwrap()
 }
 
 /// One installation for all tests that only look at it, kept under `target`: the first test after a build makes it anew.

@@ -1,4 +1,4 @@
-//! Host memory that devices mappings.
+//! Host memory that devices have mapped.
 
 use super::arena::PAGE;
 use super::{Memory, pages};

@@ -1,4 +1,4 @@
-//! Device memory, host memory that devices mappings, and which addresses are which.
+//! Device memory, host memory that devices have mapped, and which addresses are which.
 
 mod arena;
 mod host;
