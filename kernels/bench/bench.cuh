@@ -182,7 +182,7 @@ template <sharing Mode> class bench_warp : workload {
         }
         refused_ = 0;
         if (waiting_.all() != 0 && !lost) {
-            apply(waiting_.look(session_.queue(), now_ns_, args_.recover_ns), code::timed_out);
+            apply(waiting_.poll(session_.queue(), now_ns_, args_.recover_ns), code::timed_out);
         }
     }
 

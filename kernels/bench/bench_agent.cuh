@@ -34,7 +34,7 @@ class mail_bench_warp : workload {
         for (;;) {
             const bool posted = post_some();
             tick(group_, (++ticks_ & 15u) == 0);
-            const bool answered = look();
+            const bool answered = poll();
             const bool waits = group_.ballot((busy_ | begun_) != 0) != 0;
             if (!waits && (ending() || group_.ballot(idle_ != 0) == 0)) {
                 break; // all is done, or no buffer is left
@@ -113,7 +113,7 @@ class mail_bench_warp : workload {
 
     // Takes this lane's answers. An agent answers within twice the deadline of a request; one that does not
     // is given up.
-    WARPBELL_D bool look() {
+    WARPBELL_D bool poll() {
         bool any = false;
         for (u32 k = 0; k < deepest_; ++k) {
             const u32 bit = 1u << k;

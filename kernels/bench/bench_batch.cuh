@@ -76,7 +76,7 @@ template <sharing Mode> class bench_block : workload {
                 break; // all is done, or no buffer is left
             }
             if (!worst.ok() || held_ != 0) {
-                look_after(n + again_ == 0);
+                recover(n + again_ == 0);
             }
         }
         count_policy();
@@ -95,7 +95,7 @@ template <sharing Mode> class bench_block : workload {
     static constexpr u32 under_way = 0, all_free = 1;
 
     // What the session's policy counted. Losses of the queue are counted here: the policy sees those that a
-    // wait comes across, once for each round of commands, and none of those that only `look` finds.
+    // wait comes across, once for each round of commands, and none of those that only `poll` finds.
     WARPBELL_D void count_policy() {
         retry did = session_.retries();
         const u32 lost = session_.queue().ref().epoch - epoch_ + (lost_.ok() ? 0u : 1u);
@@ -188,9 +188,9 @@ template <sharing Mode> class bench_block : workload {
 
     // After trouble, with nothing in flight but what was given up: goes on with the queue in place of a lost
     // one, and with buffers that are free again. `idle`: no batch was sent.
-    WARPBELL_D void look_after(bool idle) {
+    WARPBELL_D void recover(bool idle) {
         if (warp_ < submitters_) {
-            const u32 found = look(idle);
+            const u32 found = poll(idle);
             if (this_warp().is_leader()) {
                 port::store_relaxed_any(&board_.news[warp_], found);
             }
@@ -203,7 +203,7 @@ template <sharing Mode> class bench_block : workload {
 
     // By a warp that submits. No identifier out of use means that no command is under way. In a wait for a
     // batch, and else here, the warp sees which have come back.
-    WARPBELL_D u32 look(bool idle) {
+    WARPBELL_D u32 poll(bool idle) {
         const this_warp_t warp;
         warpbell::queue<Mode>& queue = session_.queue();
         backoff patience(args_.timeout_ns);

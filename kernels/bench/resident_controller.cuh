@@ -32,7 +32,7 @@ class controller_warp {
         u32 idle = 0, turns = 0;
         bool last = false; // no client can ring any more
         while ((++turns & 1023u) != 0 || !must_stop()) {
-            look_at_doorbells();
+            poll_doorbells();
             const u64 now = clock();
             u32 ready = warp_.ballot(own_.has_work(args_.delay_ns != 0, now));
             if (ready != 0) {
@@ -143,7 +143,7 @@ class controller_warp {
     // ---- doorbells: by each lane, for its own queue. A poller sees the latest value only, so a value that
     // is written twice, or written over, goes unnoticed.
 
-    WARPBELL_D void look_at_doorbells() {
+    WARPBELL_D void poll_doorbells() {
         if (!own_.queue) {
             return;
         }

@@ -50,7 +50,7 @@ class waiting_slots {
 
     // Looks after all of them. A buffer is waited for `patience_ns`; if it comes back later, the slot is of
     // use again all the same.
-    template <sharing Mode> WARPBELL_D change look(const queue<Mode>& queue, u64 now_ns, u64 patience_ns) {
+    template <sharing Mode> WARPBELL_D change poll(const queue<Mode>& queue, u64 now_ns, u64 patience_ns) {
         change found;
         for (u32 left = all(); left != 0; left &= left - 1u) {
             const u32 bit = left & (0u - left);

@@ -4,33 +4,31 @@
 //! the mirror with the table of sizes and offsets that a compiled module carries: a launch across a
 //! mismatch is refused.
 
-mod args;
 mod arguments;
+#[cfg(feature = "bench")]
 mod bench;
 mod cache;
+#[cfg(feature = "checks")]
 mod check;
 mod constants;
 mod file;
 mod kernel_args;
-mod lab;
 mod memory;
-mod resident;
 mod stream;
 mod table;
 mod trace;
 mod volume;
 
-pub use args::*;
 pub use arguments::{check_arguments, check_size, check_taken};
+#[cfg(feature = "bench")]
 pub use bench::*;
 pub use cache::*;
+#[cfg(feature = "checks")]
 pub use check::*;
 pub use constants::*;
 pub use file::*;
-pub use kernel_args::{BENCH_REQUEST_QUEUE_BYTES, Grid, Holds, KernelArgs, Span};
-pub use lab::*;
+pub use kernel_args::{Grid, Holds, KernelArgs, Span};
 pub use memory::*;
-pub use resident::*;
 pub use stream::*;
 pub use table::{Mismatch, Row, check};
 pub use trace::*;
@@ -107,46 +105,14 @@ pub const STRUCTS: &[Layout] = &[
     Layout::of::<ScheduleRef>(),
 ];
 
-/// Every mirrored struct that kernels of benches and tests share with their host: both are of one build.
-pub const BENCH_STRUCTS: &[Layout] = &[
-    Layout::of::<WarpResult>(),
-    Layout::of::<BenchArgs>(),
-    Layout::of::<UnitHeader>(),
-    Layout::of::<ChunkResult>(),
-    Layout::of::<DigestArgs>(),
-    Layout::of::<TestRecord>(),
-    Layout::of::<QueueTestArgs>(),
-    Layout::of::<ResidentQueue>(),
-    Layout::of::<ResidentFlight>(),
-    Layout::of::<ResidentArgs>(),
-    Layout::of::<GaugeResult>(),
-    Layout::of::<GaugeArgs>(),
-    Layout::of::<ReplayCommand>(),
-    Layout::of::<ReplayResult>(),
-    Layout::of::<ReplayArgs>(),
-    Layout::of::<LabArgs>(),
-    Layout::of::<VolumeCheckResult>(),
-    Layout::of::<VolumeCheckArgs>(),
-    Layout::of::<AgentCounts>(),
-    Layout::of::<BenchAgentArgs>(),
-    Layout::of::<BenchBatchArgs>(),
-    Layout::of::<BenchArrayArgs>(),
-    Layout::of::<BenchVolumeArgs>(),
-    Layout::of::<CheckResult>(),
-    Layout::of::<CheckArgs>(),
-    Layout::of::<StaleCheckArgs>(),
-    Layout::of::<AttachCheckArgs>(),
-    Layout::of::<PortCheckArgs>(),
-];
-
 /// Declares a mirrored struct and its layout. `versioned` structs, of the device ABI, and `bench` structs begin with
 /// `abi_version` and `size`, which `new` fills in.
 macro_rules! mirror {
     ($(#[$doc:meta])* versioned $name:ident = $c:literal { $($fields:tt)* }) => {
-        mirror! { @versioned (super::ABI_VERSION) $(#[$doc])* $name = $c { $($fields)* } }
+        mirror! { @versioned ($crate::abi::ABI_VERSION) $(#[$doc])* $name = $c { $($fields)* } }
     };
     ($(#[$doc:meta])* bench $name:ident = $c:literal { $($fields:tt)* }) => {
-        mirror! { @versioned (super::BENCH_ABI_VERSION) $(#[$doc])* $name = $c { $($fields)* } }
+        mirror! { @versioned ($crate::abi::BENCH_ABI_VERSION) $(#[$doc])* $name = $c { $($fields)* } }
     };
     (@versioned ($version:expr) $(#[$doc:meta])* $name:ident = $c:literal { $($(#[$fdoc:meta])* $field:ident: $type:ty,)* }) => {
         mirror! { @define (Some($version)) $(#[$doc])* $name = $c {
@@ -192,10 +158,10 @@ macro_rules! mirror {
             }
         }
 
-        impl super::Plain for $name {
+        impl $crate::abi::Plain for $name {
             const NAME: &'static str = $c;
             const VERSION: Option<u32> = $version;
-            const FIELDS: &'static [super::Field] = &[$(super::Field {
+            const FIELDS: &'static [$crate::abi::Field] = &[$($crate::abi::Field {
                 name: stringify!($field),
                 offset: std::mem::offset_of!($name, $field),
                 size: size_of::<$type>(),

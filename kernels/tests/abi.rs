@@ -5,12 +5,18 @@ mod common;
 
 use std::fmt::Write as _;
 
-use warpbell_kernels::abi::{BENCH_STRUCTS, CONSTANTS, Layout, STRUCTS};
+use warpbell_kernels::abi::{
+    BENCH_CONSTANTS, BENCH_STRUCTS, CHECK_CONSTANTS, CHECK_STRUCTS, CONSTANTS, Constant, Layout, STRUCTS,
+};
 use warpbell_kernels::cpu::Module;
 use warpbell_kernels::{HEADERS, SOURCES, toolchain};
 
 fn structs_of_all() -> impl Iterator<Item = &'static Layout> {
-    STRUCTS.iter().chain(BENCH_STRUCTS)
+    STRUCTS.iter().chain(BENCH_STRUCTS).chain(CHECK_STRUCTS)
+}
+
+fn constants_of_all() -> impl Iterator<Item = &'static Constant> {
+    CONSTANTS.iter().chain(BENCH_CONSTANTS).chain(CHECK_CONSTANTS)
 }
 
 /// A program that compiles only where sizes, offsets and constants are those of the mirror.
@@ -31,7 +37,7 @@ fn assertions() -> String {
                 .unwrap();
         }
     }
-    for (name, value) in CONSTANTS {
+    for (name, value) in constants_of_all() {
         writeln!(text, "static_assert({name} == {value}ull, \"{name}\");").unwrap();
     }
     text
@@ -55,11 +61,11 @@ fn every_constant_and_struct_of_the_header_is_mirrored() {
     let defined = lines().filter_map(|line| line.strip_prefix("#define WARPBELL_"));
     let defined = defined.filter_map(|rest| rest.split_once(' ')).map(|(name, _)| format!("WARPBELL_{name}"));
     for name in defined {
-        assert!(CONSTANTS.iter().any(|(known, _)| *known == name), "{name} is not in abi::CONSTANTS");
+        assert!(constants_of_all().any(|(known, _)| *known == name), "{name} is not mirrored in abi");
     }
     let structs = lines().filter_map(|line| line.strip_prefix("typedef struct ")?.strip_suffix(" {"));
     for name in structs {
-        assert!(structs_of_all().any(|layout| layout.name == name), "{name} is not in abi::STRUCTS");
+        assert!(structs_of_all().any(|layout| layout.name == name), "{name} is not mirrored in abi");
     }
 }
 

@@ -19,8 +19,8 @@ use crate::scope::User;
 pub(crate) static RUNS: Table<Run> = Table::new(Kind::Run);
 
 /// How often a running kernel is polled: seldom, but a short one is not kept waiting.
-const FIRST_LOOK: Duration = Duration::from_micros(20);
-const LOOK: Duration = Duration::from_millis(2);
+const FIRST_PAUSE: Duration = Duration::from_micros(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(2);
 
 /// CUDA's limit of a launch in blocks.
 const GRID_LIMIT: u32 = i32::MAX as u32;
@@ -94,9 +94,9 @@ impl Run {
     /// Waits for the end until `timeout`; `None`: as long as it takes.
     pub(crate) fn wait(&self, timeout: Option<Duration>) -> Answer<()> {
         let begin = Instant::now();
-        let mut pause = FIRST_LOOK;
+        let mut pause = FIRST_PAUSE;
         loop {
-            if let Some(answer) = self.look() {
+            if let Some(answer) = self.poll() {
                 return answer;
             }
             let left = timeout.map(|timeout| timeout.saturating_sub(begin.elapsed()));
@@ -106,12 +106,12 @@ impl Run {
                 return Err(Failure::new(Code::Timeout, text));
             }
             thread::sleep(left.map_or(pause, |left| pause.min(left)));
-            pause = LOOK.min(pause * 2);
+            pause = LONGEST_PAUSE.min(pause * 2);
         }
     }
 
     /// How it ended, if it has.
-    fn look(&self) -> Option<Answer<()>> {
+    fn poll(&self) -> Option<Answer<()>> {
         let mut state = self.state.lock();
         if let State::Running(running) = &*state {
             // An error is the one that joining reports.
@@ -130,7 +130,7 @@ impl Run {
     }
 
     pub(crate) fn close(handle: u64) -> Answer<()> {
-        let ended = |run: &Run| match run.look() {
+        let ended = |run: &Run| match run.poll() {
             Some(_) => Ok(()),
             None => {
                 let text = format!("kernel {} still runs: wait for it first (warpbell_run_wait)", run.kernel);

@@ -22,7 +22,7 @@ use retries::Retries;
 pub use types::{Completion, IoCounters, IoQueueOptions, Outcome, Token};
 
 /// Empty polls of the completion ring between two reads of the clock.
-const LOOKS_PER_CHECK: u32 = 4096;
+const POLLS_PER_CHECK: u32 = 4096;
 
 /// Drives one queue pair from one thread.
 ///
@@ -313,7 +313,7 @@ impl IoQueue {
         if self.careful {
             self.resubmit_due();
         }
-        if self.empty_polls >= LOOKS_PER_CHECK {
+        if self.empty_polls >= POLLS_PER_CHECK {
             self.check_deadlines();
         }
         if self.deadlines.any_expired() { self.report_expired() } else { None }
@@ -345,7 +345,7 @@ impl IoQueue {
     /// what makes the controller work.
     pub fn pause(&mut self, hint: Duration) {
         self.pair.device().clock().pause(hint);
-        self.empty_polls = LOOKS_PER_CHECK;
+        self.empty_polls = POLLS_PER_CHECK;
     }
 
     /// Executes one command on an idle queue and waits for it.

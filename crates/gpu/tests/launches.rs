@@ -10,7 +10,43 @@ use std::time::Duration;
 use warpbell_gpu::{Function, Gpu, LaunchConfig, Module, Registered, Watchdog, WatchdogReport};
 use warpbell_hw::{BASE_PAGE, Window};
 
-const PTX: &str = include_str!("kernels.ptx");
+/// Two little kernels. Each takes one struct of 16 bytes: an address and a number.
+const PTX: &str = r".version 7.0
+.target sm_75
+.address_size 64
+
+// Each thread stores the number to its place.
+.visible .entry store(.param .align 8 .b8 args[16])
+{
+    .reg .b32 %r<6>;
+    .reg .b64 %rd<4>;
+    ld.param.u64 %rd1, [args];
+    ld.param.u32 %r1, [args+8];
+    mov.u32 %r2, %ctaid.x;
+    mov.u32 %r3, %ntid.x;
+    mov.u32 %r4, %tid.x;
+    mad.lo.s32 %r5, %r2, %r3, %r4;
+    mul.wide.u32 %rd2, %r5, 4;
+    add.s64 %rd3, %rd1, %rd2;
+    st.u32 [%rd3], %r1;
+    ret;
+}
+
+// Waits until the word at the address has the number.
+.visible .entry spin(.param .align 8 .b8 args[16])
+{
+    .reg .b32 %r<3>;
+    .reg .b64 %rd<2>;
+    .reg .pred %p<2>;
+    ld.param.u64 %rd1, [args];
+    ld.param.u32 %r1, [args+8];
+poll:
+    ld.volatile.u32 %r2, [%rd1];
+    setp.ne.u32 %p1, %r2, %r1;
+    @%p1 bra poll;
+    ret;
+}
+";
 /// Tells a second process of this program what it is for.
 const SECOND: &str = "WARPBELL_GPU_TEST_SECOND";
 
@@ -49,7 +85,7 @@ fn launch(
     config: &LaunchConfig,
     args: &[u8],
 ) -> Result<warpbell_gpu::Running, warpbell_gpu::GpuError> {
-    // SAFETY: the kernels in kernels.ptx touch what their first argument names: memory that each test holds, or none at all
+    // SAFETY: the kernels of PTX touch what their first argument names: memory that each test holds, or none at all
     // where it is to fail.
     unsafe { kernel.launch(config, args) }
 }

@@ -71,7 +71,7 @@ fn run(core: &Core, index: usize) {
         }
         passes = passes.wrapping_add(1);
         if index == 0 && passes.is_multiple_of(TIMER_PASSES) {
-            look_at_timers(core, &mut poll_group);
+            check_timers(core, &mut poll_group);
         }
         if busy {
             idle.reset();
@@ -95,7 +95,7 @@ fn suffer(core: &Core, cell: &PollGroupCell) {
 
 /// Reads the clock only where a timer runs.
 #[inline]
-fn look_at_timers(core: &Core, poll_group: &mut MutexGuard<'_, PollGroup>) {
+fn check_timers(core: &Core, poll_group: &mut MutexGuard<'_, PollGroup>) {
     let timers = core.vectors.due().into_iter().chain(core.keep_alive.due()).chain(core.admin_late.due());
     let Some(due) = timers.min() else { return };
     let now = poll_group.engine.time.now();
@@ -153,7 +153,7 @@ impl Idle {
         self.passes += 1;
         if self.passes >= CHECK {
             self.passes = 0;
-            self.look(poll_group);
+            self.rest(poll_group);
         }
         if self.tired >= YIELD && !timer_is_near {
             poll_group.engine.statistics.poller_cpu = cpu_time();
@@ -169,7 +169,7 @@ impl Idle {
     }
 
     #[cold]
-    fn look(&mut self, poll_group: &mut PollGroup) {
+    fn rest(&mut self, poll_group: &mut PollGroup) {
         self.tired = self.since.get_or_insert_with(Instant::now).elapsed();
         poll_group.catch_up();
         if self.tired >= SPIN {

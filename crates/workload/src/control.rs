@@ -63,9 +63,9 @@ impl Control {
 
     /// Counts what is done on `ssd`, where that is kept and due.
     #[inline]
-    pub(crate) fn look(&self, ssd: &Ssd, now: Duration) {
+    pub(crate) fn sample(&self, ssd: &Ssd, now: Duration) {
         if let Some(timeline) = &self.timeline {
-            timeline.look(now, || timeline.counts(ssd));
+            timeline.sample(now, || timeline.counts(ssd));
         }
     }
 

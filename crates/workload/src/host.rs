@@ -223,19 +223,19 @@ impl<'a> Drive<'a> {
         if let ([worker], Stopwatch::Real(_)) = (&mut *workers, self.clock) {
             worker.poll_in_a_row();
         }
-        self.look(workers);
+        self.tick(workers);
         while self.ended.is_none() && !workers.iter().all(Worker::is_done) {
             let mut look = false;
             for worker in workers.iter_mut() {
                 look |= worker.step(self.clock, |now| self.is_eventful(now))?;
             }
             if look {
-                self.look(workers);
+                self.tick(workers);
             } else {
                 self.clock.wait();
             }
             if let Some(now) = self.clock.virtual_now() {
-                self.control.look(self.ssd, now);
+                self.control.sample(self.ssd, now);
             }
         }
         self.count(workers.iter().map(Worker::ios).sum(), self.clock.elapsed());
@@ -272,7 +272,7 @@ impl<'a> Drive<'a> {
 
     /// Acts on the time, and on the wish to stop.
     #[inline]
-    fn look(&mut self, workers: &mut [Worker<'_>]) {
+    fn tick(&mut self, workers: &mut [Worker<'_>]) {
         let now = workers.iter().map(Worker::now).max().unwrap_or(0);
         let ios = workers.iter().map(Worker::ios).sum();
         self.ask_after(ios, Duration::from_nanos(now));

@@ -117,7 +117,7 @@ impl<'a> Launcher<'a> {
     }
 
     /// Runs a kernel on this thread, in the virtual time of its controller: where all warps only poll, the controller acts,
-    /// or time passes until it can; and who watches the SSD takes a look.
+    /// or time passes until it can; and who watches the SSD polls it.
     fn run_stepped(
         &self,
         worker: cpu::Worker,
@@ -131,11 +131,11 @@ impl<'a> Launcher<'a> {
                 turn();
             }
         };
-        let look = || {
+        let poll = || {
             self.ssd.recovery().poll();
-            control.look(self.ssd, soft.clock().now());
+            control.sample(self.ssd, soft.clock().now());
         };
-        Launched::in_steps(worker, (mailbox, control), (idle, look))
+        Launched::in_steps(worker, (mailbox, control), (idle, poll))
     }
 }
 
@@ -166,26 +166,26 @@ pub(crate) fn run_over<T: KernelArgs>(
     let worker = clock.as_ref().map(|_| launch.worker()).transpose()?.flatten();
     match (clock, worker) {
         (Some(clock), Some(worker)) => {
-            let look = || ssds.iter().for_each(|ssd| ssd.recovery().poll());
-            Launched::in_steps(worker, (kernel.mailbox, control), (|| clock.wait(), look))
+            let poll = || ssds.iter().for_each(|ssd| ssd.recovery().poll());
+            Launched::in_steps(worker, (kernel.mailbox, control), (|| clock.wait(), poll))
         }
         _ => Launched::by(launch, threads, cpus, control),
     }
 }
 
 impl Launched {
-    /// Runs a worker on this thread to its end: `idle` lets time pass where all warps only poll, `look` comes after each turn.
+    /// Runs a worker on this thread to its end: `idle` lets time pass where all warps only poll, `poll` comes after each turn.
     fn in_steps(
         mut worker: cpu::Worker,
         (mailbox, control): (&SharedMemory, &Control),
-        (idle, look): (impl Fn(), impl Fn()),
+        (idle, poll): (impl Fn(), impl Fn()),
     ) -> Result<Launched, RunError> {
         let before = thread_time();
         while !worker.finished().map_err(warpbell::Error::from)? {
             if *worker.step(TURNS) == cpu::State::Idle {
                 idle();
             }
-            look();
+            poll();
             if control.stopped() {
                 mailbox.window().store_u32(offset_of!(Mailbox, stop), 1, Ordering::Release);
             }

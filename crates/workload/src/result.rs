@@ -76,7 +76,7 @@ pub struct Costs {
     pub rmw: u64,
     /// Fences.
     pub fences: u64,
-    /// Looks at a completion that had not come.
+    /// Polls that found no completion.
     pub polls: u64,
     /// Reads of registers, and of the memory that data lies in, before completions were delivered.
     pub register_reads: u64,
@@ -129,7 +129,7 @@ pub struct CostsPerIo {
     pub rmw_per_io: Option<f64>,
     /// Fences.
     pub fences_per_io: Option<f64>,
-    /// Looks at a completion that had not come.
+    /// Polls that found no completion.
     pub polls_per_io: Option<f64>,
     /// Reads of registers, and of the memory that data lies in, before completions were delivered.
     pub register_reads_per_io: Option<f64>,

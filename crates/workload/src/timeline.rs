@@ -185,7 +185,7 @@ impl Timeline {
 
     /// Counts, where it is time to.
     #[inline]
-    pub(crate) fn look(&self, now: Duration, counts: impl FnOnce() -> (u64, u64)) {
+    pub(crate) fn sample(&self, now: Duration, counts: impl FnOnce() -> (u64, u64)) {
         if nanoseconds(now) >= self.due.load(Ordering::Relaxed) {
             let mut state = self.state.lock();
             // It may have ended meanwhile.
@@ -245,7 +245,7 @@ fn beside<T>(
                 if ended.recv_timeout(left) != Err(RecvTimeoutError::Timeout) {
                     return;
                 }
-                control.look(ssd, timeline.now(ssd));
+                control.sample(ssd, timeline.now(ssd));
             }
         };
         scope.spawn(watch);
@@ -271,13 +271,13 @@ mod tests {
         timeline.begin(at(100), (0, 0));
         timeline.end(at(103), (1, 512));
         timeline.begin(at(105), (1, 512));
-        timeline.look(at(115), || (4, 2048));
+        timeline.sample(at(115), || (4, 2048));
         timeline.end(at(122), (9, 9 * 512));
         let series = timeline.finish();
         assert_eq!((&series.end_ns[..], &series.ios[..]), (&[15, 22][..], &[4, 5][..]));
         let timeline = self::timeline();
         timeline.begin(at(100), (0, 0));
-        timeline.look(at(112), || (4, 2048));
+        timeline.sample(at(112), || (4, 2048));
         timeline.end(at(111), (3, 3 * 512));
         let series = timeline.finish();
         assert_eq!(
@@ -293,15 +293,15 @@ mod tests {
         let timeline = timeline();
         let at = Duration::from_nanos;
         // What is set up before, and what is put away after, takes time and is not measured.
-        timeline.look(at(50), || (5, 5 * 512));
+        timeline.sample(at(50), || (5, 5 * 512));
         timeline.begin(at(100), (7, 7 * 512));
         timeline.begin(at(101), (7, 7 * 512));
         for (now, ios) in [(105, 9), (110, 12), (135, 20), (136, 21)] {
-            timeline.look(at(now), || (ios, ios * 512));
+            timeline.sample(at(now), || (ios, ios * 512));
         }
         timeline.end(at(138), (21, 21 * 512));
         timeline.end(at(140), (22, 22 * 512));
-        timeline.look(at(500), || (99, 99 * 512));
+        timeline.sample(at(500), || (99, 99 * 512));
         let series = timeline.finish();
         assert_eq!((&series.end_ns[..], &series.ios[..]), (&[10, 35, 40][..], &[5, 8, 2][..]));
         assert_eq!(series.bytes.iter().sum::<u64>(), 15 * 512);

@@ -341,7 +341,7 @@ impl Controller {
     }
 
     /// Looks at doorbells in memory, heads first, and now and then says from where on it wants to be told.
-    fn look_at_shadows(&mut self, now: Duration) {
+    fn poll_shadows(&mut self, now: Duration) {
         let Some([shadows, events]) = self.shadows else { return };
         let stride = 4 << self.cap.dstrd();
         for qid in self.queues.keys().copied().filter(|qid| *qid > 0).collect::<Vec<_>>() {
@@ -365,7 +365,7 @@ impl Controller {
 
     /// Time has passed.
     pub(super) fn act(&mut self, now: Duration) {
-        self.look_at_shadows(now);
+        self.poll_shadows(now);
         while let Some(index) = self.late.iter().position(|late| late.due <= now) {
             let Late { qid, cid, answer, .. } = self.late.swap_remove(index);
             self.post(qid, cid, answer);

@@ -164,7 +164,7 @@ class lab_server {
         const this_warp_t warp;
         for (;;) {
             const bool ending = warp.broadcast(warp.is_leader() ? ended() : 0u) != 0;
-            if (!look(warp) && !ending) {
+            if (!poll(warp) && !ending) {
                 port::pause();
             } else if (ending) {
                 break;
@@ -180,7 +180,7 @@ class lab_server {
     WARPBELL_D u32 ended() const { return board_.load(line::left) == clients_ || board_.broken() ? 1u : 0u; }
 
     // One poll at the window; whether anything had come.
-    WARPBELL_D bool look(const this_warp_t& warp) {
+    WARPBELL_D bool poll(const this_warp_t& warp) {
         const u32 lane = port::lane();
         const u64 index = base_ + lane;
         const u64 entry = board_.completion(index);

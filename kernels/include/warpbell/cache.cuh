@@ -135,7 +135,7 @@ template <sharing Mode, class Retry> struct backing<session<Mode, Retry>> {
     WARPBELL_D static optional<status> try_finish(const Group& group, source_type& s, io_token& token,
                                                   u64 age_ns) {
         (void)s.queue().reap(group);
-        return look_at(group, s, token, age_ns);
+        return poll_token(group, s, token, age_ns);
     }
     template <class Group>
     WARPBELL_D static status finish(const Group& group, source_type& s, io_token&& token, u64 timeout_ns) {

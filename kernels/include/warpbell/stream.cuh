@@ -139,7 +139,7 @@ template <sharing Mode, class Retry> struct tile_source<session<Mode, Retry>> {
     // This lane has no command id for another load.
     WARPBELL_D static bool starved(source_type& s) { return s.queue().free_ids() == 0; }
     template <class Warp>
-    WARPBELL_D static bool look(const Warp& warp, source_type& s, io_token& token, status& said);
+    WARPBELL_D static bool poll(const Warp& warp, source_type& s, io_token& token, status& said);
     template <class Warp>
     WARPBELL_D static status finish(const Warp& warp, source_type& s, io_token&& token, u64 timeout_ns) {
         return s.queue().wait(warp, move(token), timeout_ns);
@@ -154,7 +154,7 @@ struct tile_source<volume<Mode, Members, Map, Retry>> {
     WARPBELL_D static io_token start(const Warp& warp, source_type& v, const warpbell_tile_step& step,
                                      const volume_span& to, u64 timeout_ns, status& said);
     WARPBELL_D static bool starved(source_type&) { return false; }
-    template <class Warp> WARPBELL_D static bool look(const Warp&, source_type&, io_token&, status&) {
+    template <class Warp> WARPBELL_D static bool poll(const Warp&, source_type&, io_token&, status&) {
         return true;
     }
     template <class Warp> WARPBELL_D static status finish(const Warp&, source_type&, io_token&&, u64) {
@@ -239,7 +239,7 @@ template <class Source, u32 Slots, u32 Stages = Slots, class Schedule = listed_t
     WARPBELL_D status in_ring(const warpbell_tile_step& step) const;
     template <class Warp>
     WARPBELL_D void start(const Warp& warp, const warpbell_tile_step& step, u64 timeout_ns);
-    template <class Warp> WARPBELL_D bool look(const Warp& warp, u32 slot);
+    template <class Warp> WARPBELL_D bool poll(const Warp& warp, u32 slot);
     template <class Warp> WARPBELL_D void finish(const Warp& warp, u32 slot, u64 timeout_ns);
     template <class Warp> WARPBELL_D void settle(const Warp& warp, u64 timeout_ns);
     template <class Group> WARPBELL_D void take_loads(const Group& group, u32 end, u64 timeout_ns);

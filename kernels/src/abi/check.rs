@@ -1,6 +1,48 @@
 //! What the host shares with kernels that try each call of the device library. `abi_check.h` says what each field is.
 
-use super::{BufferRef, NamespaceRef, mirror};
+use super::constants::constants;
+use super::{BufferRef, Layout, NamespaceRef, VolumeBufferRef, VolumeRef, mirror};
+
+constants! {
+    /// Every mirrored constant of kernels that only tests run, for checks against the header.
+    CHECK_CONSTANTS {
+        /// `QueueTestArgs::mode`: read and check.
+        TEST_READ: u32 = 0;
+        /// `QueueTestArgs::mode`: write.
+        TEST_WRITE: u32 = 1;
+        /// `QueueTestArgs::mode`: write a block of its own, then read it back.
+        TEST_WRITE_READ: u32 = 2;
+        /// `QueueTestArgs::mode`: no data.
+        TEST_FLUSH: u32 = 3;
+        /// `QueueTestArgs::flags`: wait a second time on a copy of each consumed token.
+        TEST_STALE_TOKEN: u32 = 1;
+        /// Blocks of the namespace, and of the buffer, that each warp of a kernel `check_*` has for itself.
+        CHECK_WARP_BLOCKS: u32 = 256;
+        /// Locks of kernel `check_port`: those by acquires of atomics, and by waiting for a turn.
+        PORT_LOCKS: u32 = 6;
+        /// Words from one lock to the next. Two words beside each count its holders.
+        PORT_LINE: u32 = 16;
+        /// The word that all lanes add to.
+        PORT_SUM: u32 = 96;
+        /// The word whose low half they add to.
+        PORT_SHORT_SUM: u32 = 97;
+        /// The first word of bits: one of each block for each round.
+        PORT_BITS: u32 = 112;
+    }
+}
+
+/// Every mirrored struct of kernels that only tests run.
+pub const CHECK_STRUCTS: &[Layout] = &[
+    Layout::of::<CheckResult>(),
+    Layout::of::<CheckArgs>(),
+    Layout::of::<StaleCheckArgs>(),
+    Layout::of::<AttachCheckArgs>(),
+    Layout::of::<PortCheckArgs>(),
+    Layout::of::<TestRecord>(),
+    Layout::of::<QueueTestArgs>(),
+    Layout::of::<VolumeCheckResult>(),
+    Layout::of::<VolumeCheckArgs>(),
+];
 
 mirror! {
     /// What one warp of a kernel `check_*` saw.
@@ -103,5 +145,93 @@ mirror! {
         rounds: u32,
         /// Zero.
         pad0: u32,
+    }
+}
+
+mirror! {
+    /// What `queue_test` saw of one command.
+    plain TestRecord = "warpbell_test_record" {
+        /// Statuses returned for it: exactly 1 is right.
+        answers: u32,
+        /// The first.
+        status: u32,
+        /// 1: checked and right, 2: checked and wrong, 0: not checked.
+        payload: u32,
+        /// Its command identifier.
+        cid: u32,
+        /// Its block.
+        lba: u64,
+        /// First word of the data, where it was wrong.
+        found: u64,
+    }
+}
+
+mirror! {
+    /// Kernel `queue_test`: every lane issues `commands` commands through the raw queue.
+    bench QueueTestArgs = "warpbell_queue_test_args" {
+        /// The namespace.
+        ns: NamespaceRef,
+        /// One block per warp, lane and command in flight.
+        buffer: BufferRef,
+        /// Address of the [`Mailbox`](super::Mailbox).
+        mailbox: u64,
+        /// Address of `TestRecord[warps][32][commands]`, zeroed.
+        records: u64,
+        /// Address of `WarpResult[warps]`.
+        results: u64,
+        /// Seed of offsets and patterns.
+        seed: u64,
+        /// Deadline of a wait in nanoseconds; 0: the queue's.
+        timeout_ns: u64,
+        /// Deadline of a submission in nanoseconds; 0: the same.
+        submit_timeout_ns: u64,
+        /// Commands of each lane.
+        commands: u32,
+        /// Lanes that submit together; they take turns where that is below 32.
+        batch: u32,
+        /// Commands in flight per lane at most.
+        async_depth: u32,
+        /// `TEST_READ` and its like.
+        mode: u32,
+        /// `TEST_STALE_TOKEN`.
+        flags: u32,
+        /// Zero.
+        pad0: u32,
+    }
+}
+
+mirror! {
+    /// What one warp of kernel `volume_check` saw.
+    plain VolumeCheckResult = "warpbell_volume_check_result" {
+        /// Units written, or read and looked at.
+        units: u64,
+        /// Of those: read, and not what was written there.
+        wrong: u64,
+        /// Units whose I/O did not succeed.
+        failed: u64,
+        /// The status of one of them.
+        status: u64,
+    }
+}
+
+mirror! {
+    /// Kernel `volume_check`: writes every unit of a volume, or reads and compares all.
+    bench VolumeCheckArgs = "warpbell_volume_check_args" {
+        /// The volume.
+        volume: VolumeRef,
+        /// 32 units for each warp of the launch.
+        buffer: VolumeBufferRef,
+        /// Address of `VolumeCheckResult[warps]`, zeroed.
+        results: u64,
+        /// Address of a `u32` that ends the kernel once it is not 0.
+        stop: u64,
+        /// Units of the volume.
+        units: u64,
+        /// Seed of contents.
+        seed: u64,
+        /// Blocks of a unit.
+        unit_blocks: u32,
+        /// 1: writes; 0: reads.
+        writes: u32,
     }
 }

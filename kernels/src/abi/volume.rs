@@ -85,39 +85,3 @@ mirror! {
         pad0: u32,
     }
 }
-
-mirror! {
-    /// What one warp of kernel `volume_check` saw.
-    plain VolumeCheckResult = "warpbell_volume_check_result" {
-        /// Units written, or read and looked at.
-        units: u64,
-        /// Of those: read, and not what was written there.
-        wrong: u64,
-        /// Units whose I/O did not succeed.
-        failed: u64,
-        /// The status of one of them.
-        status: u64,
-    }
-}
-
-mirror! {
-    /// Kernel `volume_check`: writes every unit of a volume, or reads and compares all.
-    bench VolumeCheckArgs = "warpbell_volume_check_args" {
-        /// The volume.
-        volume: VolumeRef,
-        /// 32 units for each warp of the launch.
-        buffer: VolumeBufferRef,
-        /// Address of `VolumeCheckResult[warps]`, zeroed.
-        results: u64,
-        /// Address of a `u32` that ends the kernel once it is not 0.
-        stop: u64,
-        /// Units of the volume.
-        units: u64,
-        /// Seed of contents.
-        seed: u64,
-        /// Blocks of a unit.
-        unit_blocks: u32,
-        /// 1: writes; 0: reads.
-        writes: u32,
-    }
-}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::interrupts::{LONGEST_SLEEP, Vector};
 use crate::{Completion, IoQueue};
 
-use super::LOOKS_PER_CHECK;
+use super::POLLS_PER_CHECK;
 use super::deadlines::STEPS;
 
 /// How long after its completion an interrupt may come and not be missed: interrupts that are gathered come 25.5 ms after the
@@ -54,7 +54,7 @@ impl IoQueue {
         self.counters.sleeps += 1;
         let step = (self.deadlines.limit() / STEPS).max(Duration::from_millis(1));
         let fired = self.sleep(&vector, seen, limit.min(step).min(LONGEST_SLEEP));
-        self.empty_polls = LOOKS_PER_CHECK;
+        self.empty_polls = POLLS_PER_CHECK;
         // The controller posts a completion before it interrupts: a sleep may end in between.
         let early = !fired && self.cq.poll(self.head).is_some();
         if early && !self.sleep(&vector, seen, LATEST_INTERRUPT) {

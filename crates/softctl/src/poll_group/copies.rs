@@ -57,7 +57,7 @@ impl PollGroup {
         if !self.state.goes_on() {
             return false;
         }
-        self.look_at_copies();
+        self.poll_copies();
         self.go_on_copying();
         if self.remote_rings {
             self.begin_ring_copies();
@@ -68,7 +68,7 @@ impl PollGroup {
     }
 
     /// Sees which copies have ended; returns whether there are any.
-    pub(super) fn look_at_copies(&mut self) -> bool {
+    pub(super) fn poll_copies(&mut self) -> bool {
         self.engine.copier.poll();
         self.engine.copier.has_ended()
     }

@@ -265,7 +265,7 @@ impl PollGroup {
         sqs.for_each(Sq::disconnect);
         let cqs = self.cqs.iter_mut().filter(|cq| claims.is_lost(&cq_name(cq.id)));
         cqs.for_each(Cq::disconnect);
-        self.look_for_remote_rings();
+        self.find_remote_rings();
         let claims = self.engine.view.claims();
         if claims.is_lost(SHADOW_PAGE) || claims.is_lost(EVENT_PAGE) {
             self.sqs.iter_mut().for_each(|sq| sq.bell.lose_pages());
@@ -348,7 +348,7 @@ impl PollGroup {
 
     pub(crate) fn add_cq(&mut self, cq: Cq) {
         self.cqs.push(cq);
-        self.look_for_remote_rings();
+        self.find_remote_rings();
     }
 
     /// Adds a queue that completes into `cqid`; false if that is not here.
@@ -357,7 +357,7 @@ impl PollGroup {
         let Some(index) = self.cqs.iter().position(|cq| cq.id == cqid) else { return false };
         sq.cq = index;
         self.sqs.push(sq);
-        self.look_for_remote_rings();
+        self.find_remote_rings();
         true
     }
 
@@ -376,7 +376,7 @@ impl PollGroup {
         self.send_completions();
         self.interrupt(removed.cq);
         removed.retire();
-        self.look_for_remote_rings();
+        self.find_remote_rings();
     }
 
     /// Removes a completion queue that no submission queue uses.
@@ -387,7 +387,7 @@ impl PollGroup {
         self.cqs.swap_remove(index).retire();
         let moved = self.cqs.len();
         self.sqs.iter_mut().filter(|sq| sq.cq == moved).for_each(|sq| sq.cq = index);
-        self.look_for_remote_rings();
+        self.find_remote_rings();
     }
 
     /// Forgets all queues and commands: a controller level reset.

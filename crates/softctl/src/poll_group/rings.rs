@@ -8,7 +8,7 @@ use crate::queue::{Cq, Sq};
 
 impl PollGroup {
     /// After queues have come or gone.
-    pub(super) fn look_for_remote_rings(&mut self) {
+    pub(super) fn find_remote_rings(&mut self) {
         self.remote_rings = self.sqs.iter().any(Sq::is_remote) || self.cqs.iter().any(Cq::is_remote);
     }
 

@@ -33,7 +33,7 @@ impl PollGroup {
             self.go_on_copying();
         }
         if self.has_copies()
-            && (self.look_at_copies() || self.engine.copier.has_batch() || self.ring_wants_copy())
+            && (self.poll_copies() || self.engine.copier.has_batch() || self.ring_wants_copy())
         {
             into.push(Work::Copy);
         }

@@ -76,14 +76,14 @@ impl Bell {
             return None;
         }
         if self.shadow.is_some() {
-            return self.look_at_shadow();
+            return self.poll_shadow();
         }
         self.seen = value;
         Some(value)
     }
 
     /// Something changed: the shadow, or the register of a sleeping controller.
-    fn look_at_shadow(&mut self) -> Option<u32> {
+    fn poll_shadow(&mut self) -> Option<u32> {
         let shadow = self.shadow.as_deref_mut()?;
         if shadow.watch == Watch::Asleep {
             shadow.traps += 1;

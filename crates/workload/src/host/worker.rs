@@ -20,7 +20,7 @@ use crate::unit;
 use warpbell_hw::Lba;
 
 /// Fruitless polls for completions between two reads of the clock.
-const LOOKS: u32 = 1 << 12;
+const POLLS_PER_CHECK: u32 = 1 << 12;
 
 /// Fruitless polls in a row where nothing else is to be done: the fewer instructions between two, the sooner an answer is seen.
 const POLLS_IN_A_ROW: u32 = 1 << 6;
@@ -59,7 +59,7 @@ pub(super) struct Worker<'a> {
     batch: usize,
     in_flight: usize,
     now: u64,
-    looks: u32,
+    empty_polls: u32,
     /// Fruitless polls of a step, at most.
     in_a_row: u32,
     polls: u64,
@@ -95,7 +95,7 @@ impl<'a> Worker<'a> {
             batch: job.gather.unwrap_or(1) as usize,
             in_flight: 0,
             now: 0,
-            looks: 0,
+            empty_polls: 0,
             in_a_row: 1,
             polls: 0,
             scratch,
@@ -148,11 +148,11 @@ impl<'a> Worker<'a> {
             return self.sleep(clock);
         }
         self.polls += u64::from(fruitless);
-        self.looks += fruitless;
-        if self.looks < LOOKS {
+        self.empty_polls += fruitless;
+        if self.empty_polls < POLLS_PER_CHECK {
             return Ok(false);
         }
-        self.looks = 0;
+        self.empty_polls = 0;
         self.queue.pause(Duration::ZERO);
         self.now = clock.elapsed().as_nanos() as u64;
         Ok(true)

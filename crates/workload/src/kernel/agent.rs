@@ -20,7 +20,7 @@ pub struct AgentReport {
     pub batches: u64,
     /// Requests that they answered without submitting them.
     pub refused: u64,
-    /// Looks at queues by warps that are no agents; nothing where nobody counts, as on a GPU.
+    /// Polls of queues by warps that are no agents; nothing where nobody counts, as on a GPU.
     pub compute_polls: Option<u64>,
 }
 

@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn rules_have_the_names_of_the_soft_controller() {
         // As kernels number them; C names are the Rust ones in capitals.
-        let constants = abi::CONSTANTS.iter().filter_map(|(name, value)| {
+        let constants = abi::BENCH_CONSTANTS.iter().filter_map(|(name, value)| {
             Some((name.strip_prefix("WARPBELL_RULE_")?.replace('_', "").to_lowercase(), *value))
         });
         let mut seen = 0;

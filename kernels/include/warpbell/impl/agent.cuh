@@ -312,7 +312,7 @@ WARPBELL_AGENT(agent_report)::run(const u32* stop, u64 timeout_ns) {
     timeout_ns = s_.queue().deadline(timeout_ns);
     u64 stopped_ns = 0;
     while (true) {
-        // Before the look for requests: what a warp posted before it left is found by that.
+        // Before the poll for requests: what a warp posted before it left is found by that.
         const bool left = all_left();
         if (left) {
             Scope::fence(warp.is_leader());

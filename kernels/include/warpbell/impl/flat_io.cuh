@@ -97,7 +97,7 @@ WARPBELL_D io_token take(warpbell_token* from) {
 
 // This lane's answer, if it has come; its token is consumed then.
 template <class Group, sharing Mode>
-WARPBELL_D optional<status> look(const Group& group, session<Mode>& s, warpbell_token* kept) {
+WARPBELL_D optional<status> poll(const Group& group, session<Mode>& s, warpbell_token* kept) {
     io_token token = take(kept);
     const optional<status> said = try_wait(group, s, token);
     *kept = token.bits();
@@ -110,7 +110,7 @@ WARPBELL_D status status_if(const optional<status>& said) {
 
 // One answer of all lanes' commands, once all have come: until then each token is as it was.
 template <sharing Mode>
-WARPBELL_D status look_at_all(const this_warp_t& warp, session<Mode>& s, warpbell_token* kept) {
+WARPBELL_D status poll_all(const this_warp_t& warp, session<Mode>& s, warpbell_token* kept) {
     (void)s.queue().reap(warp);
     if (warp.ballot(!s.queue().is_answered(io_token::from_bits(*kept))) != 0) {
         return status::from_bits(WARPBELL_PENDING);
@@ -203,14 +203,14 @@ struct wait_for_any {
 struct try_all {
     warpbell_token* token;
     template <sharing Mode> WARPBELL_D status operator()(const this_warp_t& warp, session<Mode>& s) const {
-        return look_at_all(warp, s, token);
+        return poll_all(warp, s, token);
     }
 };
 struct try_each {
     warpbell_token* token;
     template <class Group, sharing Mode>
     WARPBELL_D status operator()(const Group& group, session<Mode>& s) const {
-        return status_if(look(group, s, token));
+        return status_if(poll(group, s, token));
     }
 };
 struct cancel_it {

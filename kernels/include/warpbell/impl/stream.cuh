@@ -49,7 +49,7 @@ WARPBELL_D io_token tile_source<session<Mode, Retry>>::start(const Warp& warp, s
 
 template <sharing Mode, class Retry>
 template <class Warp>
-WARPBELL_D bool tile_source<session<Mode, Retry>>::look(const Warp& warp, source_type& s, io_token& token,
+WARPBELL_D bool tile_source<session<Mode, Retry>>::poll(const Warp& warp, source_type& s, io_token& token,
                                                         status& said) {
     if (!token.in_flight()) {
         return true;
@@ -177,10 +177,10 @@ WARPBELL_STREAM_CALL(status, class Group)::producer_commit(const Group& who, u64
 
 // ---- loads
 
-WARPBELL_STREAM_CALL(bool, class Warp)::look(const Warp& warp, u32 slot) {
+WARPBELL_STREAM_CALL(bool, class Warp)::poll(const Warp& warp, u32 slot) {
     io_token token = io_token::from_bits(shared_.tokens[slot][port::lane()]);
     status said = status::from_bits(shared_.said[slot][port::lane()]);
-    const bool done = backing::look(warp, source_, token, said);
+    const bool done = backing::poll(warp, source_, token, said);
     shared_.tokens[slot][port::lane()] = token.bits();
     shared_.said[slot][port::lane()] = said.bits;
     return warp.ballot(!done) == 0;
@@ -214,7 +214,7 @@ WARPBELL_STREAM_CALL(void, class Group)::take_loads(const Group& group, u32 end,
         while (settled_ < committed_) {
             const warpbell_tile_step found = step(settled_);
             const bool loads = !is_resident(found) && found.slot < Slots;
-            if (settled_ >= end && loads && !look(warp, found.slot)) {
+            if (settled_ >= end && loads && !poll(warp, found.slot)) {
                 break;
             }
             settle(warp, timeout_ns);
@@ -255,7 +255,7 @@ WARPBELL_STREAM_CALL(status, class Group)::await_copy(const Group& group, u32 st
     const u64 begin = port::clock_ns();
     if ((begun_ & bit) != 0 && !mutate::stream_copy_unawaited) {
         const u32 parity = mutate::stream_phase_stuck ? 0 : parity_ >> stage & 1u;
-        // The clock comes before the look: a thread that was stopped in between is not late.
+        // The clock comes before the poll: a thread that was stopped in between is not late.
         bool over = false;
         while (!port::copy_is_done(&shared_.barriers[stage], group.thread_rank(), parity)) {
             if (over) {

@@ -31,8 +31,8 @@ WARPBELL_D status finish(const Group& group, session<Mode, Retry>& s, bool want,
 // The answer of a read that was submitted so long ago. One that had a command's time without an answer is
 // given up.
 template <class Group, sharing Mode, class Retry>
-WARPBELL_D optional<status> look_at(const Group& group, session<Mode, Retry>& s, io_token& token,
-                                    u64 age_ns) {
+WARPBELL_D optional<status> poll_token(const Group& group, session<Mode, Retry>& s, io_token& token,
+                                       u64 age_ns) {
     const optional<status> said = s.queue().try_wait(group, token);
     const bool late = !said && age_ns > s.queue().deadline(0) && !mutate::prefetch_not_given_up;
     return late ? optional<status>(s.queue().abandon(move(token))) : said;
@@ -343,7 +343,7 @@ WARPBELL_VOLUME_CALL(optional<status>, class Group)::try_finish(const Group& gro
         if (mine) {
             token = warpbell::move(read.token);
         }
-        const optional<status> now = detail::look_at(group, sessions_[m], token, age_ns);
+        const optional<status> now = detail::poll_token(group, sessions_[m], token, age_ns);
         if (mine) {
             read.token = warpbell::move(token);
             said = now;

@@ -1,7 +1,7 @@
 //! What the host shares with the kernels that measure: `resident` and `gauge`. `abi_resident.h` says what each
 //! does with it.
 
-use super::{BufferRef, NamespaceRef, mirror};
+use crate::abi::{BufferRef, NamespaceRef, mirror};
 
 mirror! {
     /// A queue pair as its GPU-resident controller sees it, and the controller's state between launches.
@@ -68,7 +68,7 @@ mirror! {
         ns: NamespaceRef,
         /// Addresses that commands may name.
         buffer: BufferRef,
-        /// Address of the [`Mailbox`](super::Mailbox).
+        /// Address of the [`Mailbox`](crate::abi::Mailbox).
         mailbox: u64,
         /// Address of `WarpResult[clients]`.
         results: u64,
@@ -132,7 +132,7 @@ mirror! {
         answer: u64,
         /// Address of `GaugeResult[warps]`.
         results: u64,
-        /// Address of the [`Mailbox`](super::Mailbox).
+        /// Address of the [`Mailbox`](crate::abi::Mailbox).
         mailbox: u64,
         /// Rounds of each warp.
         rounds: u64,

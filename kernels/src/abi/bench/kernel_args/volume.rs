@@ -2,10 +2,10 @@
 #![expect(unsafe_code, reason = "a promise about kernels, which the host acts upon")]
 //! Kernels that read a volume.
 
-use super::{Grid, Holds, KernelArgs, Span, scaled, span};
+use super::{scaled, span};
 use crate::abi::{
-    BENCH_VOLUME_MEMBERS, BENCH_VOLUME_TOKENS, BenchVolumeArgs, BufferRef, NamespaceRef, SHARING_SHARED,
-    VolumeCounts, VolumeMember, VolumeState, WARP_LANES,
+    BENCH_VOLUME_MEMBERS, BENCH_VOLUME_TOKENS, BenchVolumeArgs, BufferRef, Grid, Holds, KernelArgs,
+    NamespaceRef, SHARING_SHARED, Span, VolumeCounts, VolumeMember, VolumeState, WARP_LANES,
 };
 
 // SAFETY: bench_volume.cu and volume.cuh follow these addresses, by the number of warp and member. What the volume's host

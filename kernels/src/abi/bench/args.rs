@@ -1,6 +1,6 @@
 //! Kernel arguments. `abi.h` says what each kernel does with them.
 
-use super::{BufferRef, FileRef, NamespaceRef, mirror};
+use crate::abi::{BufferRef, FileRef, NamespaceRef, mirror};
 
 mirror! {
     /// Kernel `bench`: keeps `iodepth` commands outstanding per queue until told to stop.
@@ -9,7 +9,7 @@ mirror! {
         ns: NamespaceRef,
         /// `units_per_warp` units for each warp.
         buffer: BufferRef,
-        /// Address of the [`Mailbox`](super::Mailbox).
+        /// Address of the [`Mailbox`](crate::abi::Mailbox).
         mailbox: u64,
         /// Address of `WarpResult[warps of the launch]`.
         results: u64,
@@ -43,7 +43,7 @@ mirror! {
         pattern: u32,
         /// `API_*`.
         api: u32,
-        /// 1: writes carry the pattern of [`UnitHeader`](super::UnitHeader), reads check it.
+        /// 1: writes carry the pattern of [`UnitHeader`](crate::abi::UnitHeader), reads check it.
         verify: u32,
         /// Nanoseconds to wait for a lost queue's successor, and for the buffer of a command that timed out; 0: a lost
         /// queue ends the warp, a timeout its I/O.
@@ -64,7 +64,7 @@ mirror! {
         ns: NamespaceRef,
         /// 32 chunks for each warp of the launch.
         buffer: BufferRef,
-        /// Address of the [`Mailbox`](super::Mailbox); only its `stop` is used.
+        /// Address of the [`Mailbox`](crate::abi::Mailbox); only its `stop` is used.
         mailbox: u64,
         /// Address of `WarpResult[warps]`.
         results: u64,
@@ -81,39 +81,5 @@ mirror! {
         /// Most times that a command is submitted again, within its deadline, after a lost queue on its successor; 0:
         /// never.
         retries: u32,
-    }
-}
-
-mirror! {
-    /// Kernel `queue_test`: every lane issues `commands` commands through the raw queue.
-    bench QueueTestArgs = "warpbell_queue_test_args" {
-        /// The namespace.
-        ns: NamespaceRef,
-        /// One block per warp, lane and command in flight.
-        buffer: BufferRef,
-        /// Address of the [`Mailbox`](super::Mailbox).
-        mailbox: u64,
-        /// Address of `TestRecord[warps][32][commands]`, zeroed.
-        records: u64,
-        /// Address of `WarpResult[warps]`.
-        results: u64,
-        /// Seed of offsets and patterns.
-        seed: u64,
-        /// Deadline of a wait in nanoseconds; 0: the queue's.
-        timeout_ns: u64,
-        /// Deadline of a submission in nanoseconds; 0: the same.
-        submit_timeout_ns: u64,
-        /// Commands of each lane.
-        commands: u32,
-        /// Lanes that submit together; they take turns where that is below 32.
-        batch: u32,
-        /// Commands in flight per lane at most.
-        async_depth: u32,
-        /// `TEST_READ` and its like.
-        mode: u32,
-        /// `TEST_STALE_TOKEN`.
-        flags: u32,
-        /// Zero.
-        pad0: u32,
     }
 }

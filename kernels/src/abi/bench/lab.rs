@@ -1,6 +1,6 @@
 //! What the host shares with the kernels of the protocol laboratory. `abi_lab.h` says what each field means.
 
-use super::{BenchArgs, mirror};
+use crate::abi::{BenchArgs, mirror};
 
 mirror! {
     /// Kernels `lab_*`: one command of each lane in flight, by one protocol each.
