@@ -141,13 +141,15 @@ impl IoQueue {
     }
 
     /// Writes a command without telling the controller, unless a batch is full. `None` if there is no room.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, sqe: &Sqe) -> Option<Token> {
         self.push_with(|_| *sqe)
     }
 
     /// Like [`push`](Self::push) with the command made for its slot.
-    #[inline]
+    // Always: a command that passes through memory is stored in other pieces than it is loaded in, and the load waits until
+    // all stores before it, of earlier commands too, have their cache lines.
+    #[inline(always)]
     pub fn push_with(&mut self, make: impl FnOnce(Token) -> Sqe) -> Option<Token> {
         if self.tail == self.limit && !self.found_room() {
             return None;
@@ -157,7 +159,8 @@ impl IoQueue {
         let sqe = make(token).with_cid(cid);
         self.sq.write(self.tail as u32, &sqe);
         if self.careful {
-            self.keep(token, &sqe);
+            // A copy: no address is taken of the command that goes into the ring.
+            self.keep(token, &{ sqe });
         }
         self.deadlines.start(token.slot);
         self.tail += 1;

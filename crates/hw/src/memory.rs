@@ -237,9 +237,11 @@ impl Window {
     /// Copies `words` to a `T`-aligned offset (not atomic; publish it with a release store or fence).
     #[inline]
     pub fn write_words<const N: usize>(&self, offset: usize, words: &[u64; N]) {
-        let pointer = self.at::<[u64; N]>(offset);
-        // SAFETY: `at` checked range and alignment; `words` is a distinct local value.
-        unsafe { pointer.write(*words) };
+        let pointer = self.at::<[u64; N]>(offset).cast::<u64>();
+        for (i, word) in words.iter().enumerate() {
+            // SAFETY: `at` checked range and alignment of all words.
+            unsafe { pointer.add(i).write_volatile(*word) };
+        }
     }
 
     /// Copies words from an 8-byte aligned offset (not atomic; order it with an acquire load before).

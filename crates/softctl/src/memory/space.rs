@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
+use crossbeam::utils::CachePadded;
 use parking_lot::Mutex;
 use vm_memory::VolatileSlice;
 use warpbell_hw as hw;
@@ -57,7 +58,8 @@ impl Region {
 /// All mappings, by address, and what queues have of them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Table {
-    pub(super) regions: Vec<Arc<Region>>,
+    /// Controllers read them for each command, so what their neighbours on the heap write is in other cache lines.
+    pub(super) regions: Vec<Arc<CachePadded<Region>>>,
     pub(super) claims: Claims,
     /// What was unmapped last, for messages: start and length.
     unmapped: VecDeque<(u64, u64)>,
@@ -73,7 +75,7 @@ impl Table {
     pub(super) fn insert(&mut self, region: Region) {
         let at = self.regions.partition_point(|other| other.start < region.start);
         self.remotes += usize::from(region.remote().is_some());
-        self.regions.insert(at, Arc::new(region));
+        self.regions.insert(at, Arc::new(region.into()));
     }
 
     pub(super) fn remove(&mut self, start: u64, len: u64) {
@@ -110,7 +112,9 @@ impl Table {
         for slot in self.regions[first..].iter_mut().take_while(|region| region.start <= last) {
             let queues = self.claims.overlapping(slot.start, slot.len).is_some();
             if slot.queues != queues {
-                *slot = Arc::new(Region { queues, backing: slot.backing.clone(), ..**slot });
+                let Region { start, len, access, .. } = ***slot;
+                let region = Region { start, len, access, backing: slot.backing.clone(), queues };
+                *slot = Arc::new(region.into());
             }
         }
     }
@@ -264,7 +268,8 @@ impl hw::ClientMemory for IovaSpace {
 /// process.
 pub(crate) struct View {
     space: Arc<IovaSpace>,
-    table: Arc<Table>,
+    /// A copy, of this thread's allocation: beside the space's lies what clients write.
+    table: Table,
     generation: u64,
     /// Region of the last lookup: buffers are few and used again and again.
     last: Cell<usize>,
@@ -272,7 +277,7 @@ pub(crate) struct View {
 
 impl View {
     pub(crate) fn new(space: Arc<IovaSpace>) -> View {
-        let mut view = View { space, table: Arc::default(), generation: u64::MAX, last: Cell::new(0) };
+        let mut view = View { space, table: Table::default(), generation: u64::MAX, last: Cell::new(0) };
         view.refresh();
         view
     }
@@ -323,7 +328,7 @@ impl View {
         let inner = self.space.inner.lock();
         self.generation = self.space.generation.load(Ordering::Acquire);
         // The old table is dropped under the lock, so that whoever drops it last is ordered after all its users.
-        self.table = inner.table.clone();
+        self.table = Table::clone(&inner.table);
         self.last.set(0);
     }
 

@@ -32,7 +32,7 @@ impl DataPointers {
     }
 
     /// `sqe` with `bytes` bytes of data from `offset` on.
-    #[inline]
+    #[inline(always)]
     pub fn attach(&self, mut sqe: Sqe, offset: u64, bytes: u32) -> Sqe {
         let iova = self.buffer.iova + offset;
         match self.by {

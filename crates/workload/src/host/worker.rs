@@ -297,7 +297,7 @@ impl<'a> Worker<'a> {
     }
 
     /// The next command of a flight.
-    #[inline]
+    #[inline(always)]
     fn command(&self, index: u32) -> Sqe {
         let (job, flight) = (self.job, &self.flights[index as usize]);
         let sent = u64::from(job.commands_per_io - flight.unsent) * u64::from(job.max_command_blocks);
