@@ -238,9 +238,11 @@ impl Window {
     #[inline]
     pub fn write_words<const N: usize>(&self, offset: usize, words: &[u64; N]) {
         let pointer = self.at::<[u64; N]>(offset).cast::<u64>();
+        // Volatile, so word by word from registers: a copy of the whole would be loaded from memory in larger pieces than were
+        // stored there, and wait for these stores.
         for (i, word) in words.iter().enumerate() {
             // SAFETY: `at` checked range and alignment of all words.
-            unsafe { pointer.add(i).write_volatile(*word) };
+            unsafe { pointer.wrapping_add(i).write_volatile(*word) };
         }
     }
 
