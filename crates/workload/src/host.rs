@@ -225,11 +225,11 @@ impl<'a> Drive<'a> {
         }
         self.tick(workers);
         while self.ended.is_none() && !workers.iter().all(Worker::is_done) {
-            let mut look = false;
+            let mut due = false;
             for worker in workers.iter_mut() {
-                look |= worker.step(self.clock, |now| self.is_eventful(now))?;
+                due |= worker.step(self.clock, |now| self.is_eventful(now))?;
             }
-            if look {
+            if due {
                 self.tick(workers);
             } else {
                 self.clock.wait();

@@ -122,7 +122,7 @@ impl Table {
 
 #[derive(Debug)]
 pub(super) struct Inner {
-    pub(super) table: Arc<Table>,
+    pub(super) table: Table,
     pub(super) allocator: IovaAllocator,
 }
 
@@ -146,7 +146,7 @@ pub struct IovaSpace {
 
 impl IovaSpace {
     pub(crate) fn new(checker: Arc<Checker>) -> Arc<IovaSpace> {
-        let inner = Inner { table: Arc::default(), allocator: IovaAllocator::new() };
+        let inner = Inner { table: Table::default(), allocator: IovaAllocator::new() };
         Arc::new(IovaSpace {
             inner: Mutex::new(inner),
             generation: AtomicU64::new(0),
@@ -209,9 +209,7 @@ impl IovaSpace {
     }
 
     pub(super) fn change(&self, inner: &mut Inner, edit: impl FnOnce(&mut Table)) {
-        let mut table = Table::clone(&inner.table);
-        edit(&mut table);
-        inner.table = Arc::new(table);
+        edit(&mut inner.table);
         // Release: a view that sees the new count takes the lock and finds at least this table.
         self.generation.fetch_add(1, Ordering::Release);
     }
@@ -328,7 +326,7 @@ impl View {
         let inner = self.space.inner.lock();
         self.generation = self.space.generation.load(Ordering::Acquire);
         // The old table is dropped under the lock, so that whoever drops it last is ordered after all its users.
-        self.table = Table::clone(&inner.table);
+        self.table = inner.table.clone();
         self.last.set(0);
     }
 

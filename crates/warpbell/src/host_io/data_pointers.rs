@@ -32,6 +32,7 @@ impl DataPointers {
     }
 
     /// `sqe` with `bytes` bytes of data from `offset` on.
+    // Always, as `IoQueue::push_with`.
     #[inline(always)]
     pub fn attach(&self, mut sqe: Sqe, offset: u64, bytes: u32) -> Sqe {
         let iova = self.buffer.iova + offset;

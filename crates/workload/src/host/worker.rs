@@ -297,6 +297,7 @@ impl<'a> Worker<'a> {
     }
 
     /// The next command of a flight.
+    // Always, as `IoQueue::push_with`.
     #[inline(always)]
     fn command(&self, index: u32) -> Sqe {
         let (job, flight) = (self.job, &self.flights[index as usize]);

@@ -1,4 +1,4 @@
-//! Kernel arguments. `abi.h` says what each kernel does with them.
+//! Arguments of kernels `bench` and `digest`. `abi_bench.h` says what each kernel does with them.
 
 use crate::abi::{BufferRef, FileRef, NamespaceRef, mirror};
 
