@@ -16,12 +16,12 @@ extern "C" {
 #define WARPBELL_LAB_ARRAYS 4u
 #define WARPBELL_LAB_ENTRY_WORDS 4u
 
-/* Kernels `lab_turns`, `lab_marks`, `lab_lockstep` and `lab_service`: keep one command of each lane in flight
- * until told to stop, each by another protocol. Worker w is warp w div (warps / queue_count) of the queues,
- * in order. The first warps of a queue take the remainder of its iodepth. Lane i of a warp works if it is
- * below the warp's quota; the data of lane number n of queue q lies in the buffer at (q * iodepth + n) *
- * blocks_per_io blocks. Warps from `warps` on serve: one for each queue, of `lab_service` alone. The queues
- * must be shared, and at rest. */
+/* Kernels `lab_turns`, `lab_turns_alone`, `lab_marks`, `lab_marks_own`, `lab_lockstep` and `lab_service`:
+ * keep one command of each lane in flight until told to stop, each by another protocol. Worker w is warp w
+ * div (warps / queue_count) of the queues, in order. The first warps of a queue take the remainder of its
+ * iodepth. Lane i of a warp works if it is below the warp's quota; the data of lane number n of queue q lies
+ * in the buffer at (q * iodepth + n) * blocks_per_io blocks. Warps from `warps` on serve: one for each queue,
+ * of `lab_service` alone. The queues must be shared, and at rest. */
 typedef struct warpbell_lab_args {
     uint32_t abi_version, size;
     warpbell_bench_args

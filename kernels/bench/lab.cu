@@ -5,7 +5,14 @@
 #include "lab/service.cuh"
 #include "lab/turns.cuh"
 
-WARPBELL_KERNEL(lab_turns, warpbell_lab_args) { kernels::run_lab<kernels::turns_protocol>(args, false); }
+WARPBELL_KERNEL(lab_turns, warpbell_lab_args) {
+    using namespace kernels;
+    run_lab<turns_protocol<lanes>>(args, false);
+}
+WARPBELL_KERNEL(lab_turns_alone, warpbell_lab_args) {
+    using namespace kernels;
+    run_lab<turns_protocol<this_thread_t>>(args, false);
+}
 WARPBELL_KERNEL(lab_marks, warpbell_lab_args) {
     using namespace kernels;
     run_lab<marks_protocol<cid_pool::shared>>(args, false);

@@ -64,7 +64,8 @@ template <class Server> WARPBELL_D void serve(const lab_args& args) {
     WARPBELL_PROBE_WITH(lab, attach, protocol, type)                                                         \
     WARPBELL_PROBE_WITH(lab, io, protocol, type)
 
-WARPBELL_LAB_PROBE(turns, kernels::turns_protocol)
+WARPBELL_LAB_PROBE(turns, kernels::turns_protocol<warpbell::lanes>)
+WARPBELL_LAB_PROBE(alone, kernels::turns_protocol<warpbell::this_thread_t>)
 WARPBELL_LAB_PROBE(marks, kernels::marks_protocol<kernels::cid_pool::shared>)
 WARPBELL_LAB_PROBE(own, kernels::marks_protocol<kernels::cid_pool::partitioned>)
 WARPBELL_LAB_PROBE(lockstep, kernels::lockstep_protocol)

@@ -1,6 +1,9 @@
 // collectives.cpp - results of warp collectives, computed once by the last lane to arrive.
 #include "schedule.h"
 
+#include "charge.h"
+#include "store_buffer.h"
+
 namespace [[gnu::visibility("hidden")]] simt {
 
 namespace {
@@ -106,9 +109,7 @@ SIMT_INLINE uint32_t reduce_group(Warp& warp, Op op, uint32_t group) {
     return result;
 }
 
-} // namespace
-
-SIMT_NO_TSAN void compute_results(Warp& warp, Op op, uint32_t group, uint32_t votes) {
+SIMT_INLINE void compute_results(Warp& warp, Op op, uint32_t group, uint32_t votes) {
     switch (op) {
     case Op::syncwarp:
         return;
@@ -130,6 +131,25 @@ SIMT_NO_TSAN void compute_results(Warp& warp, Op op, uint32_t group, uint32_t vo
     default:
         return give_all(warp, group, reduce_group(warp, op, group));
     }
+}
+
+} // namespace
+
+SIMT_NO_TSAN void complete(Warp& warp, Rendezvous& meeting, uint32_t group) {
+    Worker& worker = *warp.worker;
+    const Op op = op_of(meeting);
+    meeting.key = closed;
+    warp.open &= ~(1u << static_cast<uint32_t>(&meeting - warp.rendezvous));
+    ++worker.count.collectives;
+    warp.polled &= ~group;
+    if (SIMT_UNLIKELY(worker.slow) && worker.charges)
+        charge_meeting(warp, group);
+    if (SIMT_LIKELY(--warp.quantum > 0))
+        running.turn |= group;
+    if (op != Op::syncwarp)
+        compute_results(warp, op, group, votes_of(meeting));
+    else if (SIMT_UNLIKELY(worker.weak))
+        publish_to_warp(warp, group);
 }
 
 } // namespace simt

@@ -84,6 +84,7 @@ void set_modes(Worker& worker) {
     // lanes that begin later come after those that have ended: it would miss races between the two.
     worker.keeps_stacks = worker.weak || launch.hooks.memory_event || SIMT_TSAN;
     worker.slow = worker.random || worker.weak || launch.hooks.memory_event || launch.costs;
+    worker.plain = !worker.slow && !launch.hooks.clock_ns && !SIMT_TSAN;
     worker.preempt_one_in = launch.preempt_one_in ? launch.preempt_one_in : 8;
     worker.rng = mix(launch.seed ^ mix(launch.first_block)) | 1;
     // Some seeds hold stores back for long, some hardly: different bugs want different windows.

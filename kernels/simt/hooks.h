@@ -200,6 +200,13 @@ SIMT_ENTRY bool is_charged() {
     return lane && SIMT_UNLIKELY(lane->worker->slow) && lane->worker->charges;
 }
 
+// Whether lanes run in order and in real time, with nobody watching: what they do counts for its result
+// alone.
+SIMT_ENTRY bool is_plain() {
+    const Lane* lane = running.lane;
+    return lane && lane->worker->plain;
+}
+
 // With costs: whether this lane's next loads were issued together with the one before, and take no time of
 // their own.
 SIMT_ENTRY void overlap_loads(bool on) {

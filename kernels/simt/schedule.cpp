@@ -18,18 +18,52 @@ SIMT_NO_TSAN uint32_t pick_random(Worker& worker) {
     return static_cast<uint32_t>(__builtin_ctz(lanes));
 }
 
-// There are never more meetings than lanes, so there is always a free one.
-SIMT_NO_TSAN Rendezvous& find_rendezvous(Warp& warp, uint32_t mask, Op op) {
+// There are never more meetings than lanes, so there is always a free place.
+SIMT_NO_TSAN static Rendezvous& open_rendezvous(Warp& warp, uint64_t key) {
+    const auto place = static_cast<uint32_t>(__builtin_ctz(~warp.open));
+    Rendezvous& meeting = warp.rendezvous[place];
+    warp.open |= 1u << place;
+    meeting.key = key;
+    meeting.arrivals = 0;
+#if SIMT_TSAN
+    meeting.edge = &warp.sync_edges[warp.opened++ % sync_edge_count];
+#endif
+    return meeting;
+}
+
+SIMT_NO_TSAN static Rendezvous& find_rendezvous(Warp& warp, uint64_t key) {
     for (uint32_t open = warp.open; open; open &= open - 1) {
         Rendezvous& meeting = warp.rendezvous[__builtin_ctz(open)];
-        if (meeting.key == key_of(mask, op)) {
-            warp.joined = &meeting;
+        if (meeting.key == key)
             return meeting;
-        }
     }
-    Rendezvous& free = warp.rendezvous[__builtin_ctz(~warp.open)];
-    open_rendezvous(warp, free, mask, op);
-    return free;
+    return open_rendezvous(warp, key);
+}
+
+SIMT_NO_TSAN Rendezvous* begin_meeting(Lane& lane, uint32_t mask, Op op, bool may_be_alone) {
+    Warp& warp = *lane.warp;
+    const uint32_t bit = 1u << lane.index;
+    if (SIMT_UNLIKELY(!(mask & bit)))
+        fail(lane, Fault::not_in_mask, op, mask, 0);
+    Worker& worker = *warp.worker;
+    const bool alone = (mask & warp.live) == bit && may_be_alone;
+    if (alone && warp.quantum > 1 && !worker.slow) {
+        --warp.quantum;
+        ++worker.count.collectives;
+        warp.polled &= ~bit;
+        return nullptr;
+    }
+    return warp.joined = &find_rendezvous(warp, key_of(mask, op));
+}
+
+SIMT_NO_TSAN bool end_meeting(Lane& lane, Rendezvous& meeting, uint32_t group) {
+    Warp& warp = *lane.warp;
+    complete(warp, meeting, group);
+    // The last to arrive goes on without a switch, unless the turn is over or the seed wants variety.
+    if (warp.quantum <= 0 || warp.worker->random)
+        return true;
+    running.turn &= ~(1u << lane.index);
+    return false;
 }
 
 SIMT_NO_TSAN void preempt(Lane& lane) {

@@ -64,6 +64,7 @@ void destroy_store_buffer(StoreBuffer* buffer);
 
 void weak_doorbell(Lane& lane, uint32_t* address, uint32_t value);
 void publish_to_block(Block& block);
+void publish_to_warp(Warp& warp, uint32_t group);
 void drain_by_chance(Worker& worker, Block& block);
 // Entry `index` itself, whatever is older; a doorbell is only taken out.
 void drain_to_memory(Worker& worker, StoreBuffer& buffer, uint32_t index);

@@ -89,7 +89,4 @@ struct Warp {
 // Notes which lanes can run.
 void note_ready(Warp& warp);
 
-// Fills in the results of a complete rendezvous for the lanes `group`.
-void compute_results(Warp& warp, Op op, uint32_t group, uint32_t votes);
-
 } // namespace simt

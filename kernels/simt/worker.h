@@ -38,6 +38,7 @@ struct Worker {
     Context owner; // the stack of the thread that steps
     uint32_t spin_left;
     bool slow;         // any of the following three, an observer, or costs: hooks leave their fast path
+    bool plain;        // none of those, and no hook for the clock
     bool random;       // there is a seed
     bool weak;         // there is a store buffer
     bool explore;      // stepped by hand (explore.h)

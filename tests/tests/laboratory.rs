@@ -230,7 +230,7 @@ fn simulate(case: &Case, protocol: Protocol, module: &Module) -> Result<(), Stri
         let launch = cpu_launch(module, &format!("lab_{protocol}").replace('-', "_"), &lab.args).unwrap();
         let launch = launch.grid((case.warps + servers(protocol, case)) / block).block(32 * block);
         let outcome = simulation.run_launch(launch, |_, _| true).unwrap();
-        let own = protocol != Protocol::Turns;
+        let own = !matches!(protocol, Protocol::Turns | Protocol::TurnsAlone);
         let mut findings: Vec<Finding> =
             outcome.findings.into_iter().filter(|found| !own || is_judged(found)).collect();
         findings.extend(simulation.rig.ssd.violations().into_iter().map(Finding::Violation));

@@ -169,6 +169,8 @@ words! {
     Protocol {
         /// The library's: one ticket for a warp, which rings in its turn; one warp polls and collects for all.
         Turns = "turns",
+        /// The same by the calls of one thread: each lane takes a ticket, and waits, for itself.
+        TurnsAlone = "turns-alone",
         /// After BaM. A ticket for each thread; whoever has the lock sweeps the marks of the others.
         Marks = "marks" | "bam",
         /// The same with an identifier for each thread, in place of one counter for all.

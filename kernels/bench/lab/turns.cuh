@@ -1,5 +1,6 @@
 // Protocol `turns`, the library's own (queue.cuh): the lanes of a warp that have a command take one ticket
 // for all of them, warps ring in turns, and one that waits polls the ring and collects for all.
+// `turns-alone`: the same with the calls of one thread, as code has them in which lanes go different ways.
 #pragma once
 
 #include "board.cuh"
@@ -7,7 +8,11 @@
 namespace kernels {
 inline namespace WARPBELL_NAMESPACE {
 
-class turns_protocol {
+template <class Group> inline constexpr bool calls_alone = false;
+template <> inline constexpr bool calls_alone<this_thread_t> = true;
+
+// `Group`: which lanes call together; `lanes` or this_thread_t.
+template <class Group> class turns_protocol {
   public:
     static constexpr bool own_rings = false; // the library keeps the queue's counters
 
@@ -58,18 +63,24 @@ class turns_protocol {
     }
 
   private:
+    static constexpr bool alone = calls_alone<Group>;
+
     // Lanes without commands poll with the others where collectives are cheap: together they load more
     // entries.
-    WARPBELL_D static u32 group_of(const lab_place& place) {
-        const u32 all = 0xffffffffu, idle = WARPBELL_WARP_LANES - place.lanes;
-        return port::polls_alone() == 1 || idle == 0 ? all : ~(all << place.lanes);
+    WARPBELL_D static Group group_of(const lab_place& place) {
+        if constexpr (alone) {
+            return this_thread();
+        } else {
+            const u32 all = 0xffffffffu, idle = WARPBELL_WARP_LANES - place.lanes;
+            return lanes(port::polls_alone() == 1 || idle == 0 ? all : ~(all << place.lanes));
+        }
     }
     WARPBELL_D static u32 batch_of(const warpbell_bench_args& args, const lab_place& place) {
         const u32 n = args.batch < place.lanes ? args.batch : place.lanes;
-        return n ? n : 1u;
+        return n != 0 && !alone ? n : 1u;
     }
 
-    const lanes group_;
+    const Group group_;
     const u64 timeout_ns_;
     const u32 batch_;
     u64 start_ns_ = 0;

@@ -375,6 +375,9 @@ template <sharing Mode> class queue : tracer {
     // ---- completion (queue_poll.cuh, queue_reap.cuh)
     template <class Group>
     WARPBELL_NOINLINE step poll_ring(const Group& group, backoff& backoff, bool in_submit);
+    WARPBELL_D u32 collect_for_group(u32 next, bool in_submit, backoff& backoff);
+    template <class Group>
+    WARPBELL_D bool follow_leader(const Group& group, u32 next, bool in_submit, backoff& backoff);
     WARPBELL_D u32 leader_poll(backoff& backoff, bool in_submit);
     WARPBELL_D u32 poll_once(backoff& backoff);
     WARPBELL_D bool has_news(backoff& backoff, u32 next) const;

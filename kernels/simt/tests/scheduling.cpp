@@ -419,6 +419,27 @@ void same_seed_same_history(uint32_t store_buffer) {
     }
 }
 
+// Lanes may take a shorter way where nothing but their result counts.
+void plain_launches() {
+    const auto says_plain = [](auto&& change) {
+        wb_simt_launch launch = shape(1, 1);
+        change(launch);
+        bool is_plain = false;
+        CHECK(run(launch, [&] { is_plain = simt::is_plain(); }).state == WB_SIMT_DONE);
+        return is_plain;
+    };
+    CHECK(!simt::is_plain());
+    CHECK(says_plain([](wb_simt_launch&) {}) == !SIMT_TSAN);
+    CHECK(!says_plain([](wb_simt_launch& launch) { launch.seed = 1; }));
+    CHECK(!says_plain([](wb_simt_launch& launch) {
+        launch.hooks.memory_event = [](void*, uint32_t, uint64_t, uint32_t, uint32_t, uint32_t) {};
+    }));
+    CHECK(!says_plain(
+        [](wb_simt_launch& launch) { launch.hooks.clock_ns = [](void*) -> uint64_t { return 0; }; }));
+    if (!SIMT_TSAN)
+        CHECK(!says_plain([](wb_simt_launch& launch) { launch.store_buffer = 4; }));
+}
+
 } // namespace
 
 int main() {
@@ -446,6 +467,7 @@ int main() {
     if (!SIMT_TSAN)
         stacks_are_used_again();
     hooks_are_called();
+    plain_launches();
     same_seed_same_history(0);
     if (!SIMT_TSAN)
         same_seed_same_history(4);

@@ -361,6 +361,7 @@ mod tests {
         let (_, page) = page.split_once("## Static costs").unwrap();
         for (name, call, mode) in [
             ("`turns`", "io", "turns"),
+            ("`turns-alone`", "io", "alone"),
             ("`marks`", "io", "marks"),
             ("`marks-own`", "io", "own"),
             ("`lockstep`", "io", "lockstep"),

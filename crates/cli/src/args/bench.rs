@@ -41,7 +41,7 @@ pub struct BenchArgs {
     /// Who submits: io (kernels, blocking calls), raw (kernels, queue primitives), batch (blocks of threads together), agent (some warps for the others), array (words of an array over a page cache) or host (no kernels)
     #[arg(long, value_name = "API", default_value = "io")]
     pub api: Api,
-    /// A protocol of the laboratory, over queue primitives: turns (ours), marks (or bam), marks-own, lockstep (or xnvme) or service (or agile)
+    /// A protocol of the laboratory, over queue primitives: turns (ours), turns-alone (ours by single threads), marks (or bam), marks-own, lockstep (or xnvme) or service (or agile)
     #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub protocol: Option<Protocol>,
     /// Begin I/Os only when N of them can, in batches [default: each at once]

@@ -310,7 +310,7 @@ fn protocols_have_the_names_of_the_systems_they_are_after() {
     let unknown = "spdk".parse::<crate::Protocol>().unwrap_err().to_string();
     assert_eq!(
         unknown,
-        "'spdk': expected one of turns, marks, bam, marks-own, lockstep, xnvme, service, agile"
+        "'spdk': expected one of turns, turns-alone, marks, bam, marks-own, lockstep, xnvme, service, agile"
     );
 }
 

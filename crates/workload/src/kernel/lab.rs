@@ -32,6 +32,7 @@ impl Shape {
         let queues = u32::from(job.queues);
         let (kernel, servers, block) = match protocol {
             Protocol::Turns => ("lab_turns", 0, None),
+            Protocol::TurnsAlone => ("lab_turns_alone", 0, None),
             Protocol::Marks => ("lab_marks", 0, None),
             Protocol::MarksOwn => ("lab_marks_own", 0, None),
             Protocol::Lockstep => ("lab_lockstep", 0, Some(largest_block(job.warps / queues))),

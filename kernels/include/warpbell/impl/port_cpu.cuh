@@ -29,6 +29,7 @@ using u64 = uint64_t;
 constexpr u32 polls_per_clock = WARPBELL_SMALL_SCOPE; // 1, or 0: time stands still
 WARPBELL_PORT u32 polls_per_call() { return 1; }
 WARPBELL_PORT u32 polls_alone() { return 1; }
+WARPBELL_PORT bool collectives_are_dear() { return false; }
 WARPBELL_PORT u32 polls_per_state() { return 1; }
 constexpr u32 entries_together = 2;
 constexpr u32 room_wanted = 1; // else rings of a few entries would never report late
@@ -41,6 +42,9 @@ WARPBELL_PORT u32 polls_per_call() { return simt::is_charged() ? 16 : 1; }
 WARPBELL_PORT u32 polls_alone() { return simt::is_charged() ? 1 : 32; }
 // So that simulations meet a loss early and late.
 WARPBELL_PORT u32 polls_per_state() { return simt::is_charged() ? 256 : polls_per_clock; }
+// In real time, where the lanes of a warp take turns on one processor: a collective is a switch of stacks for
+// each lane, and orders whatever lanes did before it. Else lanes work together as on a GPU.
+WARPBELL_PORT bool collectives_are_dear() { return simt::is_plain(); }
 constexpr u32 entries_together = 4;
 constexpr u32 room_wanted = 8;
 constexpr u32 longest_pause = 4;

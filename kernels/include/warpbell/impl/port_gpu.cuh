@@ -29,6 +29,7 @@ WARPBELL_D constexpr u32 polls_per_state() { return 256; }
 // of a ring in host memory is a round trip over PCIe.
 WARPBELL_D constexpr u32 polls_per_call() { return 16; }
 WARPBELL_D constexpr u32 polls_alone() { return 1; }
+WARPBELL_D constexpr bool collectives_are_dear() { return false; }
 // The compiler knows that lanes are together behind a loop that ends by a ballot.
 constexpr bool votes_keep_together = true;
 // Completions that a thread alone loads together.

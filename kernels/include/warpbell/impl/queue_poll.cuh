@@ -163,6 +163,35 @@ template <sharing Mode> WARPBELL_D u32 queue<Mode>::leader_poll(backoff& backoff
                                                                    : next;
 }
 
+// Exclusive, by the leader, who collects as a thread alone does where collectives are dear: what came of it,
+// and of that what was nobody's. On a shared queue it would be too soon: of a batch of another group it would
+// find a part, which that group then submits again apart.
+template <sharing Mode>
+WARPBELL_D u32 queue<Mode>::collect_for_group(u32 next, bool in_submit, backoff& backoff) {
+    if constexpr (is_shared) {
+        return next;
+    } else {
+        if (kind_of(next) != step::reap) {
+            return next;
+        }
+        const u32 outstanding = at_.outstanding, surplus = at_.surplus;
+        (void)collect(this_thread(), next, true, in_submit, backoff);
+        const u32 more = at_.surplus - surplus;
+        return pack(step::reap, outstanding - at_.outstanding + more, more);
+    }
+}
+
+// Exclusive: what the leader collected enters its group's own counters. Their lanes share a processor: they
+// see the words that it stored.
+template <sharing Mode>
+template <class Group>
+WARPBELL_D bool queue<Mode>::follow_leader(const Group& group, u32 next, bool in_submit, backoff& backoff) {
+    if (!group.is_leader()) {
+        finish_collect(group, view{}, count_of(next), next & index_bits, true, in_submit, backoff);
+    }
+    return count_of(next) != 0;
+}
+
 // One poll of the group, and all that it leads to. Who waits has a hazard slot, or every token of its group
 // has an answer at once.
 template <sharing Mode>
@@ -172,7 +201,12 @@ WARPBELL_NOINLINE typename queue<Mode>::step queue<Mode>::poll_ring(const Group&
     if (quarantine_ != 0 && !in_submit) {
         rescan_quarantine();
     }
-    const u32 next = group.broadcast(group.is_leader() ? leader_poll(backoff, in_submit) : 0u);
+    const bool alone = !is_shared && port::collectives_are_dear();
+    u32 next = group.is_leader() ? leader_poll(backoff, in_submit) : 0u;
+    if (alone && group.is_leader()) {
+        next = collect_for_group(next, in_submit, backoff);
+    }
+    next = group.broadcast(next);
     const bool is_new = is_shared && (count_of(next) & new_poller) != 0;
     step found = kind_of(next);
     if (is_new) {
@@ -180,7 +214,8 @@ WARPBELL_NOINLINE typename queue<Mode>::step queue<Mode>::poll_ring(const Group&
     }
     if (found == step::reap) {
         // Who wants room also has what was collected before reported.
-        const bool any = collect(group, next, true, in_submit, backoff);
+        const bool any = alone ? follow_leader(group, next, in_submit, backoff)
+                               : collect(group, next, true, in_submit, backoff);
         found = any ? step::reap : is_new && !mutate::words_not_read_again ? step::others : step::idle;
     }
     const u32 longest = found == step::others ? port::longest_pause : 1u;

@@ -220,7 +220,7 @@ unsafe impl KernelArgs for BenchArrayArgs {
 // SAFETY: the kernels in lab/ follow these addresses, by the number of queue and command.
 unsafe impl KernelArgs for LabArgs {
     const KERNELS: &'static [&'static str] =
-        &["lab_turns", "lab_marks", "lab_marks_own", "lab_lockstep", "lab_service"];
+        &["lab_turns", "lab_turns_alone", "lab_marks", "lab_marks_own", "lab_lockstep", "lab_service"];
 
     fn namespace(&self) -> &NamespaceRef {
         &self.bench.ns

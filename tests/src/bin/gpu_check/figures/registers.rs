@@ -8,12 +8,13 @@ use crate::report::Row;
 use crate::run::Fixture;
 
 /// Kernels of ours that users compare theirs with.
-const KERNELS: [&str; 9] = [
+const KERNELS: [&str; 10] = [
     "bench",
     "digest",
     "queue_test",
     "resident",
     "lab_turns",
+    "lab_turns_alone",
     "lab_marks",
     "lab_marks_own",
     "lab_lockstep",
