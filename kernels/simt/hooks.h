@@ -200,8 +200,7 @@ SIMT_ENTRY bool is_charged() {
     return lane && SIMT_UNLIKELY(lane->worker->slow) && lane->worker->charges;
 }
 
-// Whether lanes run in order and in real time, with nobody watching: what they do counts for its result
-// alone.
+// Whether lanes run in order and in real time, and nobody observes their accesses to memory.
 SIMT_ENTRY bool is_plain() {
     const Lane* lane = running.lane;
     return lane && lane->worker->plain;

@@ -76,8 +76,8 @@ Rendezvous* begin_meeting(Lane& lane, uint32_t mask, Op op, bool may_be_alone);
 // By the lane that was the last to come. Whether it gives way.
 bool end_meeting(Lane& lane, Rendezvous& meeting, uint32_t group);
 
-// Meets the other lanes of `mask` and returns this lane's result. All but the first and the last lane to come
-// make no call here.
+// Meets the other lanes of `mask` and returns this lane's result. A lane that comes where the one
+// before has makes no call here, but for the last.
 template <Op op> SIMT_ENTRY uint64_t meet(uint32_t mask, uint64_t value, uint32_t source) {
     Lane& lane = *running.lane;
     Warp& warp = *lane.warp;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use warpbell::Sharing;
 use warpbell_kernels::cpu::Module;
 use warpbell_sim::simulation::{Moment, Simulation};
-use warpbell_sim::{Case, Finding, Schedule, lines, seeds};
+use warpbell_sim::{Case, Finding, Schedule, lines, seeds, threaded};
 use warpbell_softctl::FaultPlan;
 use warpbell_tests::queue_test_without;
 
@@ -19,6 +19,12 @@ fn case(sharing: Sharing, entries: u32) -> Case {
     Case { timeout: Duration::from_secs(1), shuffle: 4, schedule, ..case }
 }
 
+/// Each `every`th completion comes twice.
+fn repeating(every: u64) -> FaultPlan {
+    let plan = format!("[[fault]]\nkind = \"duplicate\"\nevery = {every}\n");
+    FaultPlan::from_toml(&plan).expect("a plan")
+}
+
 /// What is wrong with a run in which the controller, when it may act, repeats each `every`th completion. That so many
 /// completions were nobody's is right.
 fn twice_completed(
@@ -27,9 +33,7 @@ fn twice_completed(
     every: u64,
     controller: impl Fn(&Moment) -> bool,
 ) -> Vec<Finding> {
-    let plan = format!("[[fault]]\nkind = \"duplicate\"\nevery = {every}\n");
-    let faults = FaultPlan::from_toml(&plan).expect("a plan");
-    let config = case.soft_config().faults(faults);
+    let config = case.soft_config().faults(repeating(every));
     let mut simulation = Simulation::with_config(case, module, config).expect("a rig");
     let outcome = simulation.run_while(|_, moment| controller(moment)).expect("a run");
     let repeated = simulation.rig.soft.faults().len() as u64;
@@ -72,7 +76,23 @@ fn a_completion_that_nobody_waits_for_gives_no_room_and_hides_none() {
 }
 
 #[test]
-fn a_small_group_that_looks_several_times_counts_each_command_once() {
+fn on_threads_too_a_completion_that_nobody_waits_for_gives_no_room() {
+    for (entries, every) in RINGS.into_iter().flat_map(|entries| [(entries, 1), (entries, 3)]) {
+        // In real time, and in order, one lane of the warp collects for the others.
+        let (schedule, timeout) = (Schedule::default(), Duration::from_secs(60));
+        let case = Case { schedule, timeout, ..case(Sharing::Exclusive, entries) };
+        let rig = threaded::open(&case, case.soft_config().faults(repeating(every))).expect("a rig");
+        let mut findings = threaded::run_on(&rig).expect("a run").findings;
+        findings.extend(rig.check_success().expect("records"));
+        let repeated = rig.soft.faults().len() as u64;
+        assert!(repeated > 0, "no completion was repeated");
+        findings.retain(|finding| !matches!(finding, Finding::Spurious(count) if *count <= repeated));
+        expect_right(&findings, &format!("{entries} entries, every {every}, on threads"));
+    }
+}
+
+#[test]
+fn a_small_group_that_polls_several_times_counts_each_command_once() {
     let built = Module::builtin().expect("the CPU target is built in");
     for (sharing, batch) in SHARINGS.into_iter().flat_map(|s| [1, 5].map(|batch| (s, batch))) {
         for seed in seeds(10) {
@@ -93,6 +113,6 @@ fn each_rule_is_needed() {
     };
     for sharing in SHARINGS {
         assert!(caught("SURPLUS_GIVES_ROOM", sharing, 8), "{sharing:?}: the ring is overrun");
-        assert!(caught("REPEATED_IN_ONE_LOOK", sharing, 8), "{sharing:?}: one command counts twice");
+        assert!(caught("REPEATED_IN_ONE_POLL", sharing, 8), "{sharing:?}: one command counts twice");
     }
 }

@@ -65,7 +65,7 @@ const CAUGHT_BY: &[(&str, &[&str])] = &[
     ("ALARM_BEFORE_QUARANTINE", &["unexplained"]),
     ("GENERATION_STUCK", &["record: answered twice", "record: status"]),
     ("SURPLUS_GIVES_ROOM", &["monitor: ", "violation DoorbellOverrun", "no progress"]),
-    ("REPEATED_IN_ONE_LOOK", &["monitor: ", "violation DoorbellOverrun", "no progress"]),
+    ("REPEATED_IN_ONE_POLL", &["monitor: ", "violation DoorbellOverrun", "no progress"]),
     ("HAZARD_NOT_TAKEN", &["monitor: queue not held"]),
     ("NO_FENCE_HAZARD", &["monitor: queue not held"]),
     ("HAZARD_LEFT_EARLY", &["monitor: queue not held", "monitor: foreign doorbell"]),

@@ -234,7 +234,7 @@ impl Window {
         self.store_at(offset, value, order);
     }
 
-    /// Copies `words` to a `T`-aligned offset (not atomic; publish it with a release store or fence).
+    /// Copies `words` to an 8-byte aligned offset (not atomic; publish it with a release store or fence).
     #[inline]
     pub fn write_words<const N: usize>(&self, offset: usize, words: &[u64; N]) {
         let pointer = self.at::<[u64; N]>(offset).cast::<u64>();

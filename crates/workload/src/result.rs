@@ -76,7 +76,7 @@ pub struct Costs {
     pub rmw: u64,
     /// Fences.
     pub fences: u64,
-    /// Polls that found no completion.
+    /// Polls for completions; of host queues those that found none.
     pub polls: u64,
     /// Reads of registers, and of the memory that data lies in, before completions were delivered.
     pub register_reads: u64,
@@ -129,7 +129,7 @@ pub struct CostsPerIo {
     pub rmw_per_io: Option<f64>,
     /// Fences.
     pub fences_per_io: Option<f64>,
-    /// Polls that found no completion.
+    /// Polls for completions; of host queues those that found none.
     pub polls_per_io: Option<f64>,
     /// Reads of registers, and of the memory that data lies in, before completions were delivered.
     pub register_reads_per_io: Option<f64>,

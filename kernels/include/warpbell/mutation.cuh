@@ -76,7 +76,7 @@ WARPBELL_SWITCH(PARTIAL_BATCH_LOST, partial_batch_lost); // what a grant did not
 WARPBELL_SWITCH(STATUS_OF_NEIGHBOUR, status_of_neighbour); // an answer is delivered to the next lane's command
 WARPBELL_SWITCH(EXCLUSIVE_NOT_SAVED, exclusive_not_saved); // detach saves nothing for the next kernel
 WARPBELL_SWITCH(SURPLUS_GIVES_ROOM, surplus_gives_room); // a completion that nobody waits for gives room like any other
-WARPBELL_SWITCH(REPEATED_IN_ONE_LOOK, repeated_in_one_look); // two completions of one command, seen at once, both count
+WARPBELL_SWITCH(REPEATED_IN_ONE_POLL, repeated_in_one_poll); // two completions of one command, seen at once, both count
 WARPBELL_SWITCH(HAZARD_NOT_TAKEN, hazard_not_taken); // a lane attaches without a hazard slot
 WARPBELL_SWITCH(NO_FENCE_HAZARD, no_fence_hazard); // the queue's state is read before the hazard slot can be seen
 WARPBELL_SWITCH(HAZARD_LEFT_EARLY, hazard_left_early); // a hazard slot is released before the last doorbell has left

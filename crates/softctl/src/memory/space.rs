@@ -325,7 +325,7 @@ impl View {
     fn renew(&mut self) {
         let inner = self.space.inner.lock();
         self.generation = self.space.generation.load(Ordering::Acquire);
-        // The old table is dropped under the lock, so that whoever drops it last is ordered after all its users.
+        // The old regions are dropped under the lock, so that whoever drops one last is ordered after all its users.
         self.table = inner.table.clone();
         self.last.set(0);
     }

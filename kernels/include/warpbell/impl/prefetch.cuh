@@ -79,8 +79,8 @@ WARPBELL_PREFETCH_CALL(void, class Group)::close(const Group& group, u32 which, 
 
 // The group wants the pages of these slots: those on their way it waits for.
 WARPBELL_PREFETCH_CALL(void, class Group)::meet(const Group& group, u32 wanted) {
-    // A wait collects when it is worth the cost, which is late while others are on their way: so first poll
-    // by poll.
+    // A wait collects when it is worth the cost, which is late while others are on their way: so first
+    // collect at each poll.
     const detail::rounds_deadline eager(eager_ns, (wanted & flying_) != 0);
     while ((wanted & flying_) != 0 && eager.left(group) != 0) {
         port::pause();

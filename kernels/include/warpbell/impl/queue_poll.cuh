@@ -201,7 +201,8 @@ WARPBELL_NOINLINE typename queue<Mode>::step queue<Mode>::poll_ring(const Group&
     if (quarantine_ != 0 && !in_submit) {
         rescan_quarantine();
     }
-    const bool alone = !is_shared && port::collectives_are_dear();
+    // Not where data is flushed: a thread collects a few entries at a time, each time after a flush.
+    const bool alone = !is_shared && port::collectives_are_dear() && (ref_.flags & WARPBELL_QUEUE_FLUSH) == 0;
     u32 next = group.is_leader() ? leader_poll(backoff, in_submit) : 0u;
     if (alone && group.is_leader()) {
         next = collect_for_group(next, in_submit, backoff);

@@ -130,7 +130,7 @@ WARPBELL_D void queue<Mode>::deliver_run(const Group& group, u32 first, u32 run,
     const u32 cid = cid_of(entry[0], index);
     // Of two completions of one command in one run the first counts: both would find it pending.
     // Lanes beyond the run come after those in it.
-    const bool repeated = (group.match(cid) & port::lanes_below()) != 0 && !mutate::repeated_in_one_look;
+    const bool repeated = (group.match(cid) & port::lanes_below()) != 0 && !mutate::repeated_in_one_poll;
     const bool owned = rank >= run || deliver(cid, static_cast<u32>(entry[0] >> 49), repeated, rank);
     surplus += mutate::surplus_gives_room ? 0u : port::population(group.ballot(!owned));
     if (rank + 1u == run) {

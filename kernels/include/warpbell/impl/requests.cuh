@@ -165,9 +165,9 @@ WARPBELL_D void io_request<Commands>::advance(const Group& group, session<Mode, 
     const bool starved = !patient && pending() && !is_sent() && s.queue().free_ids() == 0 && !in_flight();
     if (group.ballot(starved) != 0) {
         // Perhaps commands that timed out have completed since: that releases their ids.
-        backoff waited;
+        backoff patience;
         (void)s.queue().reap(group);
-        (void)s.queue().progress(group, waited);
+        (void)s.queue().progress(group, patience);
     }
     do {
         if (is_whole()) {
