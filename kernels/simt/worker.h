@@ -38,10 +38,10 @@ struct Worker {
     Context owner; // the stack of the thread that steps
     uint32_t spin_left;
     bool slow;         // any of the following three, an observer, or costs: hooks leave their fast path
-    bool plain;        // none of those, and no hook for the clock
     bool random;       // there is a seed
     bool weak;         // there is a store buffer
     bool explore;      // stepped by hand (explore.h)
+    bool plain;        // not slow, and no hook for the clock
     bool keeps_stacks; // warps have stacks as long as their block lives, not only while they run
     bool progress;     // in this turn something happened that others may wait for
     bool found;        // in this turn a lane has found data in a cache
