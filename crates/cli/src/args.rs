@@ -22,7 +22,7 @@ pub use catalogue::{ExportArgs, ImportArgs, RemoveArgs, VerifyArgs};
 use std::path::PathBuf;
 
 use clap::builder::TypedValueParser;
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgMatches, Args, Parser, Subcommand};
 pub use device::DeviceArgs;
 pub use experiment::ExperimentArgs;
 pub use files::{FilesArgs, FilesCommand, PartArgs};
@@ -56,6 +56,16 @@ pub struct Cli {
     /// Options that every subcommand takes.
     #[command(flatten)]
     pub global: Global,
+}
+
+impl Cli {
+    /// Refuses options that others make pointless, by which of them were given.
+    pub fn refuse_replaced(&self, given: &ArgMatches) -> Result<(), Ending> {
+        match (&self.command, given.subcommand()) {
+            (Command::Bench(args), Some((_, given))) => args.refuse_replaced(given),
+            _ => Ok(()),
+        }
+    }
 }
 
 const EXAMPLES: &str = "\

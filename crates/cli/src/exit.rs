@@ -132,10 +132,25 @@ fn usage_line(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let mut paragraphs = text.split("\n\n");
     let mut line = one_line(paragraphs.next().unwrap_or_default().trim_start_matches("error: "));
-    for tip in paragraphs.flat_map(str::lines).map(str::trim).filter(|line| line.starts_with("tip: ")) {
-        line = format!("{line}; {}", tip.trim_start_matches("tip: "));
+    let tips = paragraphs.flat_map(str::lines).filter_map(|line| line.trim().strip_prefix("tip: "));
+    // What begins with a hyphen is meant as an option.
+    for tip in tips.filter(|tip| !tip.contains("use '-- ")) {
+        line = format!("{line}; {tip}");
+    }
+    if error.kind() == clap::error::ErrorKind::UnknownArgument
+        && let Some(command) = command_of(&text)
+    {
+        line = format!("{line}; {command} --help lists the options");
     }
     line
+}
+
+/// The command in clap's line of usage, without what it takes.
+fn command_of(text: &str) -> Option<String> {
+    let usage = text.lines().find_map(|line| line.strip_prefix("Usage: "))?;
+    let words =
+        usage.split(' ').take_while(|word| word.starts_with(|letter: char| letter.is_ascii_lowercase()));
+    Some(words.collect::<Vec<_>>().join(" "))
 }
 
 const WHOLE: &str = "expected a whole number";
@@ -155,7 +170,7 @@ fn out_of_range(reason: &str) -> Option<String> {
 
 /// What is here in the place of a flag of fio's.
 const OF_FIO: [(&str, &str); 12] = [
-    ("--numjobs", "queues are --queues N, and threads --threads N"),
+    ("--numjobs", "a queue for each job is --queues N; threads for them, with --api host, --threads N"),
     ("--filename", "the device is DEVICE, as soft:file=PATH"),
     ("--blocksize", "it is --bs SIZE"),
     ("--rwmixwrite", "it is --rwmixread PERCENT, what is left of a hundred"),
@@ -217,8 +232,12 @@ mod tests {
             (&["bench", "--runtime", "3d"], "--runtime: duration '3d': expected"),
             (&["bench", "--axis", "bs"], "--axis bs: expected NAME="),
             (&["report"], "the following required arguments were not provided: <FILE>"),
-            (&["bench", "--numjobs", "4"], "--numjobs is fio's: queues are --queues N"),
-            (&["bench", "--numjobs=4"], "--numjobs is fio's: queues are --queues N"),
+            (&["bench", "--numjobs", "4"], "--numjobs is fio's: a queue for each job is --queues N"),
+            (&["bench", "--numjobs=4"], "--numjobs is fio's: a queue for each job is --queues N"),
+            (
+                &["read", "soft:size=1m", "--size", "4k"],
+                "unexpected argument '--size' found; warpbell read --help lists the options",
+            ),
             (&["frobnicate"], "unrecognized subcommand 'frobnicate'"),
         ] {
             let line = line(arguments);

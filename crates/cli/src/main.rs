@@ -11,6 +11,7 @@ mod interrupt;
 mod log;
 mod open;
 mod out;
+mod outputs;
 mod part;
 mod progress;
 mod render;
@@ -19,7 +20,7 @@ mod tree;
 use std::process::ExitCode;
 
 use args::{Cli, Command};
-use clap::Parser;
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use exit::Ending;
 use warpbell_kernels::toolchain::{Watch, on_compile};
 use warpbell_workload::{permission, units};
@@ -37,8 +38,10 @@ fn main() -> ExitCode {
 
 /// The exit code of this command line, once it is done.
 fn ended() -> u8 {
-    match Cli::try_parse() {
-        Ok(cli) => run(&cli).map_or_else(Ending::report, |()| 0),
+    match parsed() {
+        Ok((cli, given)) => {
+            cli.refuse_replaced(&given).and_then(|()| run(&cli)).map_or_else(Ending::report, |()| 0)
+        }
         Err(error) if error.use_stderr() && !is_help(&error) => Ending::from(error).report(),
         Err(text) => {
             let code = u8::try_from(text.exit_code()).unwrap_or(exit::USAGE);
@@ -47,6 +50,13 @@ fn ended() -> u8 {
             printed.map_or_else(|error| Ending::from(error).report(), |()| code)
         }
     }
+}
+
+/// The command line, and which of its options were given.
+fn parsed() -> Result<(Cli, ArgMatches), clap::Error> {
+    let given = Cli::command().try_get_matches()?;
+    let cli = Cli::from_arg_matches(&given).map_err(|error| error.format(&mut Cli::command()))?;
+    Ok((cli, given))
 }
 
 /// `warpbell` alone shows its help, as an error: it was not told what to do.

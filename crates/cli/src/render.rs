@@ -9,7 +9,8 @@ use warpbell_workload::resident::ResidentFigures;
 use warpbell_workload::trace::TraceSummary;
 use warpbell_workload::{
     AccessCost, AgentReport, Api, ArrayReport, BenchReport, ClockKind, Completion, Distribution, GroupReport,
-    Job, Latency, PathReport, PointSummary, RecoveryReport, Run, Skipped, Spread, Traffic, Trouble,
+    Job, Latency, PathReport, PointSummary, RecoveryReport, Run, Skipped, Spread, SsdReport, Traffic,
+    Trouble,
 };
 
 use crate::units;
@@ -89,7 +90,10 @@ pub fn path(path: &PathReport) -> String {
     let line = |word: &str, text: &Option<String>| {
         text.as_ref().map(|text| format!("{word}: {text}\n")).unwrap_or_default()
     };
-    let reasons = line("doorbells not mapped", &path.doorbells_refused) + &line("route", &path.route);
+    let model = path.client.as_ref().map(|client| format!("{client}: a model, whose accesses take time"));
+    let reasons = line("doorbells not mapped", &path.doorbells_refused)
+        + &line("route", &path.route)
+        + &line("client", &model);
     format!(
         "path: rings {}, data {}, order: {}, doorbells {}, data pointers {}, controller {}\n{reasons}",
         path.rings, path.data, path.ordering, path.doorbells, path.data_pointer, path.controller,
@@ -164,6 +168,7 @@ fn run(run: &Run) -> String {
         let _ = writeln!(text, "  write {}", self::latency(write));
     }
     let _ = writeln!(text, "  per I/O: {}", costs(run));
+    text.push_str(&faults(run));
     let _ = write!(text, "  cpu: total={}", units::seconds(run.cpu_time_ns));
     if let Some(time) = run.client_cpu_time_ns {
         let _ = write!(text, "  client={}", units::seconds(time));
@@ -187,6 +192,15 @@ fn run(run: &Run) -> String {
         text.push_str(&self::trace(trace));
     }
     text + &trouble(run)
+}
+
+/// What the soft controllers were told to do wrong, and did.
+fn faults(run: &Run) -> String {
+    let line = |ssd: &SsdReport| {
+        let each = ssd.faults.iter().map(|(kind, count)| format!("{kind}={count}"));
+        format!("  faults injected: {}\n", each.collect::<Vec<_>>().join("  "))
+    };
+    run.ssds.iter().filter(|ssd| !ssd.faults.is_empty()).map(line).collect()
 }
 
 /// What an I/O cost, or why nobody knows.
@@ -436,7 +450,7 @@ fn medians(points: &[PointSummary]) -> String {
             units::iops(interval.low),
             units::iops(interval.high),
             format!("{:.1}%", interval.confidence * 100.0),
-            format!("{:.0}", point.bytes_per_s.median / f64::from(1 << 20)),
+            units::mib_per_s(point.bytes_per_s.median),
             us(&point.p50_ns),
             us(&point.p99_ns),
             us(&point.p99_9_ns),

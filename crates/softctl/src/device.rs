@@ -1,5 +1,6 @@
 //! The device: what clients hold.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -18,7 +19,7 @@ use crate::checker::Violation;
 use crate::config::{ClientModel, ClientRings, SoftConfig};
 use crate::core::Core;
 use crate::error::SoftError;
-use crate::fault::{Incident, InjectedFault};
+use crate::fault::{FaultKind, Incident, InjectedFault};
 use crate::memory::IovaSpace;
 use crate::poller;
 use crate::sim::VirtualClock;
@@ -196,6 +197,11 @@ impl SoftDevice {
     /// Faults injected so far, oldest first.
     pub fn faults(&self) -> Vec<InjectedFault> {
         self.core.injector.as_ref().map_or_else(Vec::new, |injector| injector.lock().record())
+    }
+
+    /// How many of each kind, all of them: [`SoftDevice::faults`] has the first.
+    pub fn fault_counts(&self) -> BTreeMap<FaultKind, u64> {
+        self.core.injector.as_ref().map_or_else(BTreeMap::new, |injector| injector.lock().counts())
     }
 
     /// Reads blocks of a namespace past all queues and faults, from the start of block `lba` on.

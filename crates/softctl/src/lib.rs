@@ -57,6 +57,7 @@ mod store;
 mod subsystem;
 #[doc(hidden)]
 pub mod test_hooks;
+mod toml_file;
 mod transfer;
 mod units;
 mod version;

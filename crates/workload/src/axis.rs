@@ -23,6 +23,20 @@ pub enum AxisError {
         /// What was given.
         axis: String,
     },
+    /// A value between commas that is not there.
+    #[error("--axis {axis}: a value is missing beside a comma")]
+    Missing {
+        /// What was given.
+        axis: String,
+    },
+    /// A range that goes nowhere.
+    #[error("--axis {axis}: {reason}")]
+    Range {
+        /// What was given.
+        axis: String,
+        /// Why not.
+        reason: &'static str,
+    },
     /// A range whose end lies before its beginning.
     #[error("--axis {axis}: no value: it begins at {first}, which is above its end, {last}")]
     Empty {
@@ -110,9 +124,12 @@ impl std::str::FromStr for Axis {
         // Of two names of a flag, the newer.
         let name = named(name)?.name;
         let values = if values.contains("..") && name != flags::FAULT {
-            range(values).ok_or_else(form)?
+            let stuck = |reason| AxisError::Range { axis: text.to_owned(), reason };
+            range(values).ok_or_else(form)?.map_err(stuck)?
         } else if let Some((factor, of)) = tie(values) {
             Values::Tied { factor, of }
+        } else if values.split(',').any(str::is_empty) {
+            return Err(AxisError::Missing { axis: text.to_owned() });
         } else {
             Values::Listed(values.split(',').map(str::to_owned).collect())
         };
@@ -203,7 +220,8 @@ fn tie(text: &str) -> Option<(u64, String)> {
     let (one, other) = text.split_once('*')?;
     let parts = |factor: &str, flag: &str| {
         let factor = factor.parse::<ByteSize>().ok().filter(|factor| factor.0 > 0)?;
-        flags::named(flag).is_some().then(|| (factor.0, flag.to_owned()))
+        // Anything that begins like a flag is meant as one.
+        flag.starts_with(|letter: char| letter.is_ascii_lowercase()).then(|| (factor.0, flag.to_owned()))
     };
     parts(one, other).or_else(|| parts(other, one))
 }
@@ -219,19 +237,22 @@ fn number_of(options: &BenchOptions, name: &str) -> Option<u64> {
     }
 }
 
-/// `FIRST..LAST*FACTOR` and `FIRST..LAST+STEP`, both ends included where they are met.
-fn range(text: &str) -> Option<Values> {
+/// `FIRST..LAST*FACTOR` and `FIRST..LAST+STEP`, both ends included where they are met; or why it never meets its end.
+fn range(text: &str) -> Option<Result<Values, &'static str>> {
     let (first, rest) = text.split_once("..")?;
     let (last, step, factor) = match (rest.split_once('*'), rest.split_once('+')) {
-        (Some((last, factor)), None) => (last, 0, factor.parse().ok().filter(|&factor: &u64| factor > 1)?),
-        (None, Some((last, step))) => (last, step.parse::<ByteSize>().ok().filter(|step| step.0 > 0)?.0, 1),
+        (Some((last, factor)), None) => (last, 0, factor.parse::<u64>().ok()?),
+        (None, Some((last, step))) => (last, step.parse::<ByteSize>().ok()?.0, 1),
         _ => return None,
     };
     let (ByteSize(first), ByteSize(last)) = (first.parse().ok()?, last.parse().ok()?);
-    if first == 0 && factor > 1 {
-        return None;
-    }
-    Some(Values::Range { first, last, step, factor })
+    Some(match (first, step, factor) {
+        (_, 0, 0 | 1) => {
+            Err("FIRST..LAST*FACTOR needs a FACTOR of 2 or more, FIRST..LAST+STEP a STEP of 1 or more")
+        }
+        (0, 0, _) => Err("FIRST..LAST*FACTOR needs a FIRST of 1 or more: 0 stays 0"),
+        _ => Ok(Values::Range { first, last, step, factor }),
+    })
 }
 
 /// The flag with this name; or why it cannot be swept.
@@ -321,8 +342,11 @@ mod tests {
         assert_eq!((axis("queues=1..8+3").count(), axis("bs=4k..16k*2").count()), (3, 3));
         let empty = "iodepth=64..1*2".parse::<Axis>().unwrap_err().to_string();
         assert_eq!(empty, "--axis iodepth=64..1*2: no value: it begins at 64, which is above its end, 1");
-        for text in ["iodepth=1..8", "iodepth=0..8*2", "iodepth=1..8*1", "bs=1..x*2"] {
+        for text in ["iodepth=1..8", "bs=1..x*2"] {
             assert!(matches!(text.parse::<Axis>(), Err(AxisError::Form { .. })), "{text}");
+        }
+        for text in ["iodepth=0..8*2", "iodepth=1..8*1", "iodepth=1..8*0", "iodepth=1..8+0"] {
+            assert!(matches!(text.parse::<Axis>(), Err(AxisError::Range { .. })), "{text}");
         }
     }
 
@@ -336,7 +360,9 @@ mod tests {
             "rw=read,trim".parse::<Axis>().unwrap_err().to_string(),
             "--axis rw=trim: 'trim': expected one of read, write, randread, randwrite, randrw"
         );
-        assert!(matches!("iodepth=1,,2".parse::<Axis>(), Err(AxisError::Value { .. })));
+        for missing in ["iodepth=1,,2", "bs=4k,", "bs="] {
+            assert!(matches!(missing.parse::<Axis>(), Err(AxisError::Missing { .. })), "{missing}");
+        }
         for (twice, line) in [
             ("bs=4k,512,4096", "--axis bs=4096: 4k is given twice"),
             ("api=io,io", "--axis api=io: io is given twice"),
@@ -372,6 +398,8 @@ mod tests {
         assert!(circle.contains("must not itself follow"), "{circle}");
         let word = "iodepth=2*rw".parse::<Axis>().unwrap_err().to_string();
         assert!(word.contains("only --bs, --iodepth, --queues and --warps"), "{word}");
+        let slip = "iodepth=2*warp".parse::<Axis>().unwrap_err().to_string();
+        assert!(slip.starts_with("--axis iodepth=2*warp: only --bs"), "{slip}");
     }
 
     #[test]
@@ -401,11 +429,12 @@ mod tests {
 
     #[test]
     fn a_flag_may_be_left_out_at_some_points() {
-        let axes = [axis("threads=default,1"), axis("cpus=default,0+1"), axis("fault=default,../plan.toml")];
+        let axes =
+            [axis("threads=default,1"), axis("cpus=default,0-1+3"), axis("fault=default,../plan.toml")];
         let runs = sweep(&BenchOptions::default(), &axes).unwrap();
         assert_eq!((runs[0].threads, &runs[0].cpus, &runs[0].opening.fault), (None, &Vec::new(), &None));
-        assert_eq!((runs[7].threads, &runs[7].cpus), (Some(1), &vec![0, 1]));
-        assert_eq!(point_name(&axes, &runs[7]), "threads=1 cpus=0+1 fault=../plan.toml");
+        assert_eq!((runs[7].threads, &runs[7].cpus), (Some(1), &vec![0, 1, 3]));
+        assert_eq!(point_name(&axes, &runs[7]), "threads=1 cpus=0+1+3 fault=../plan.toml");
         let times = [axis("runtime=1..4*2"), axis("timeout=500ms,2s")];
         let runs = sweep(&BenchOptions::default(), &times).unwrap();
         assert_eq!(point_name(&times, &runs[2]), "runtime=2s timeout=500ms");

@@ -1,11 +1,12 @@
 //! One run of a job, whoever submits, and what the device says about it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use warpbell::{DataPlacement, DoorbellChoice, Ssd, Target};
 use warpbell_driver::Coalescing;
 use warpbell_nvme::NvmOpcode;
-use warpbell_softctl::{SoftDevice, Violation};
+use warpbell_softctl::{ClientModel, FaultKind, SoftDevice, Violation};
 
 use crate::control::Control;
 use crate::cpu;
@@ -69,7 +70,7 @@ fn refuse_host(ssd: &Ssd, api: Api) -> Result<(), JobError> {
 pub fn bench(ssd: &Ssd, target: Target, job: &Job, control: &Control) -> Result<Run, RunError> {
     let (violations, logged) = (violations(ssd), logged(ssd).len());
     let (before, mut events) = (ssd.recovery_counters(), take_events(ssd));
-    let trimmed = deallocated(ssd);
+    let (trimmed, injected) = (deallocated(ssd), injected(ssd));
     let mut run = match job.api {
         Api::Host => gathered(ssd, job.coalescing, || phases(ssd, job, &HostRunner::new(ssd, job), control))?,
         Api::Raw | Api::Io | Api::Agent | Api::Batch | Api::Array => {
@@ -90,7 +91,8 @@ pub fn bench(ssd: &Ssd, target: Target, job: &Job, control: &Control) -> Result<
     run.data_path = Some(PathReport::of(ssd));
     let trimmed = deallocated(ssd).zip(trimmed).filter(|_| run.trims.is_some());
     let blocks_deallocated = trimmed.map(|(after, before)| after - before);
-    run.ssds = vec![SsdReport { blocks_deallocated, ..SsdReport::of(ssd, &run) }];
+    let faults = faults(ssd, &injected);
+    run.ssds = vec![SsdReport { blocks_deallocated, faults, ..SsdReport::of(ssd, &run) }];
     Ok(run)
 }
 
@@ -121,7 +123,21 @@ fn deallocated(ssd: &Ssd) -> Option<u64> {
     ssd.soft().map(|soft| soft.statistics().blocks_deallocated)
 }
 
-/// The first of them.
+/// Faults of each kind that the controller has injected so far, where it is ours.
+fn injected(ssd: &Ssd) -> BTreeMap<FaultKind, u64> {
+    ssd.soft().map(|soft| soft.fault_counts()).unwrap_or_default()
+}
+
+/// Those that came since there were `before`, by their names.
+fn faults(ssd: &Ssd, before: &BTreeMap<FaultKind, u64>) -> BTreeMap<String, u64> {
+    let new = |(kind, count): (FaultKind, u64)| {
+        let new = count - before.get(&kind).copied().unwrap_or_default();
+        (new > 0).then(|| (kind.name().to_owned(), new))
+    };
+    injected(ssd).into_iter().filter_map(new).collect()
+}
+
+/// The first violations, with their words.
 fn logged(ssd: &Ssd) -> Vec<Violation> {
     ssd.soft().map(|soft| soft.violations()).unwrap_or_default()
 }
@@ -270,6 +286,12 @@ fn kind(ssd: &Ssd) -> &'static str {
     }
 }
 
+/// Whose accesses take time, if anybody's do.
+fn client(ssd: &Ssd) -> Option<String> {
+    let (model, rings) = ssd.soft()?.client();
+    (model != ClientModel::Free).then(|| format!("{model}, rings {rings}"))
+}
+
 impl PathReport {
     /// The way that commands and data of `ssd` take.
     pub fn of(ssd: &Ssd) -> PathReport {
@@ -283,6 +305,7 @@ impl PathReport {
             ordering: path.domains.name().to_owned(),
             data_pointer: path.data_pointer.name().to_owned(),
             controller: kind(ssd).to_owned(),
+            client: client(ssd),
         }
     }
 
@@ -307,6 +330,7 @@ impl PathReport {
             doorbells_refused: all(|path| path.doorbells_refused.as_deref()),
             data_pointer: always(|path| Some(&path.data_pointer)),
             controller: always(|path| Some(&path.controller)),
+            client: all(|path| path.client.as_deref()),
         }
     }
 }

@@ -46,16 +46,24 @@ macro_rules! words {
             fn from_str(text: &str) -> Result<Self, WordError> {
                 Self::ALL.iter().copied().find(|value| value.words().contains(&text)).ok_or_else(|| WordError {
                     value: text.to_owned(),
-                    words: Self::ALL.iter().flat_map(|value| value.words()).copied().collect::<Vec<_>>().join(", "),
+                    words: one_of(Self::ALL.iter().flat_map(|value| value.words()).copied().collect()),
                 })
             }
         }
     };
 }
 
+/// What is expected, in words.
+fn one_of(words: Vec<&str>) -> String {
+    match words[..] {
+        [word] => word.to_owned(),
+        _ => format!("one of {}", words.join(", ")),
+    }
+}
+
 /// A word that is not one of those allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{value}': expected one of {words}")]
+#[error("'{value}': expected {words}")]
 pub struct WordError {
     value: String,
     words: String,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use warpbell::{Bdf, DeviceName, Ssd, same_file};
 use warpbell_hw::Nsid;
-use warpbell_softctl::{SoftConfig, StoreConfig};
+use warpbell_softctl::{NamespaceConfig, SoftConfig, StoreConfig};
 use warpbell_vfio::pci::{self, Sysfs};
 
 /// Why nothing may be written.
@@ -113,13 +113,24 @@ fn refused(object: &str, allowed: &[String]) -> PermissionError {
 
 /// The file behind a namespace of a soft controller, if there is one.
 pub fn file_behind(text: &str, nsid: Nsid) -> Result<Option<PathBuf>, PermissionError> {
-    let config = SoftConfig::parse(text).map_err(warpbell::Error::from)?;
+    let stores = stores(text)?;
     let index = (nsid.get() as usize).checked_sub(1);
-    let store = index.and_then(|index| config.namespaces.get(index)).map(|namespace| &namespace.store);
-    Ok(match store {
-        Some(StoreConfig::File { path, .. }) => Some(path.clone()),
+    Ok(index.and_then(|index| stores.into_iter().nth(index)).flatten())
+}
+
+/// The files behind all namespaces of a soft controller.
+pub fn files_behind(text: &str) -> Result<Vec<PathBuf>, PermissionError> {
+    Ok(stores(text)?.into_iter().flatten().collect())
+}
+
+/// Of each namespace of a soft controller the file behind it; nothing of memory.
+fn stores(text: &str) -> Result<Vec<Option<PathBuf>>, PermissionError> {
+    let config = SoftConfig::parse(text).map_err(warpbell::Error::from)?;
+    let file = |namespace: NamespaceConfig| match namespace.store {
+        StoreConfig::File { path, .. } => Some(path),
         _ => None,
-    })
+    };
+    Ok(config.namespaces.into_iter().map(file).collect())
 }
 
 #[cfg(test)]

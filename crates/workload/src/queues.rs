@@ -1,5 +1,7 @@
 //! What was counted on each queue, and on each SSD.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use warpbell::{QueueCounters, Ssd};
 
@@ -131,6 +133,9 @@ pub struct SsdReport {
     /// Of a replay: blocks that the soft controller has deallocated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks_deallocated: Option<u64>,
+    /// Faults that the soft controller injected, by kind.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub faults: BTreeMap<String, u64>,
 }
 
 impl SsdReport {
@@ -154,6 +159,7 @@ impl SsdReport {
             late: counted(|queue| queue.late),
             violations: ssd.soft().map(|_| run.violations),
             blocks_deallocated: None,
+            faults: BTreeMap::new(),
         }
     }
 }

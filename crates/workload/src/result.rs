@@ -61,6 +61,9 @@ pub struct PathReport {
     pub data_pointer: String,
     /// `software` where the controller is ours.
     pub controller: String,
+    /// In virtual time: whose accesses take time, and where it takes rings to lie.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
 }
 
 /// Events counted while a run was measured.

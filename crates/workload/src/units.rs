@@ -37,14 +37,29 @@ fn digits(value: f64) -> String {
     }
 }
 
-/// Seconds with two decimals.
+/// Seconds with two decimals; short times in milliseconds.
 pub fn seconds(nanoseconds: u64) -> String {
-    format!("{:.2}s", nanoseconds as f64 / 1e9)
+    match nanoseconds {
+        0..100_000_000 => format!("{}ms", digits(nanoseconds as f64 / 1e6)),
+        _ => format!("{:.2}s", nanoseconds as f64 / 1e9),
+    }
+}
+
+/// Bandwidth in units of 1024 * 1024 bytes a second, without the unit: `5809`, `3.91`.
+pub fn mib_per_s(bytes_per_s: f64) -> String {
+    digits(bytes_per_s / f64::from(1 << 20))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn short_times_have_their_digits() {
+        let shown = [0, 2_061_000, 99_940_000, 100_000_000, 3_004_000_000].map(seconds);
+        assert_eq!(shown, ["0ms", "2.06ms", "99.9ms", "0.10s", "3.00s"]);
+        assert_eq!([4096.0 * 1000.0, 6_090_752_000.0].map(mib_per_s), ["3.91", "5809"]);
+    }
 
     #[test]
     fn both_unit_systems() {

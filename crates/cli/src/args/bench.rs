@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args};
 use warpbell_driver::Coalescing;
 use warpbell_workload::{
-    Access, Api, Axis, BenchOptions, ByteSize, Completion, Distribution, Policy, Protocol, Sharing, Verify,
-    parse_duration,
+    Access, Api, Axis, BenchOptions, ByteSize, Completion, CpuRange, Distribution, Policy, Protocol, Sharing,
+    Verify, parse_duration,
 };
+
+use crate::exit::Ending;
 
 use super::{BenchCommand, DeviceArgs, PartArgs, ResultArgs, TraceArgs, calibrate, nsid};
 use warpbell_hw::Nsid;
@@ -129,9 +132,9 @@ pub struct BenchArgs {
     /// Threads that drive host queues, or run kernels on the CPU target [default: processors - 1]
     #[arg(long, value_name = "N", hide_short_help = true)]
     pub threads: Option<usize>,
-    /// Processors for these threads, used in turn: 1,3 [default: any]
+    /// Processors for these threads, used in turn: 1,3 or 0-3 [default: any]
     #[arg(long, value_name = "LIST", value_delimiter = ',', hide_short_help = true)]
-    pub cpus: Vec<usize>,
+    pub cpus: Vec<CpuRange>,
     /// Which part of the device is read
     #[command(flatten)]
     pub part: PartArgs,
@@ -161,6 +164,18 @@ Examples:
 --help shows all options, -h the essential ones.";
 
 impl BenchArgs {
+    /// Refuses an option that an axis sets at each point: the value that was given would be ignored.
+    pub fn refuse_replaced(&self, given: &ArgMatches) -> Result<(), Ending> {
+        let id = |axis: &Axis| axis.name().replace('-', "_");
+        let typed = |axis: &&Axis| given.value_source(&id(axis)) == Some(ValueSource::CommandLine);
+        let Some(axis) = self.axis.iter().find(typed) else { return Ok(()) };
+        let (name, values) = (axis.name(), given.get_raw(&id(axis)).into_iter().flatten());
+        let values = values.map(|value| value.to_string_lossy()).collect::<Vec<_>>().join(",");
+        Err(Ending::usage(format!(
+            "--{name} {values}: --axis {name} sets it at each point; leave one of them out"
+        )))
+    }
+
     /// The options of one run, before any axis.
     pub fn options(&self) -> BenchOptions {
         BenchOptions {
@@ -196,7 +211,7 @@ impl BenchArgs {
             retries: self.retries,
             recover: !self.no_recover,
             threads: self.threads,
-            cpus: self.cpus.clone(),
+            cpus: self.cpus.iter().copied().flat_map(CpuRange::all).collect(),
             trace_events: self.trace.trace.as_ref().map(|_| self.trace.trace_events),
             replay: None,
             file: None,

@@ -62,7 +62,11 @@ pub fn device(text: &str) -> Result<Named, String> {
     let nearest = names.iter().max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
     let meant = nearest.filter(|name| likeness(name) >= LIKE);
     let meant = meant.map_or(String::new(), |name| format!(" (did you mean '{name}'?)"));
-    Err(format!("'{text}' is neither a device nor an experiment{meant}; there are {}", names.join(", ")))
+    Err(format!(
+        "'{text}' is neither a device nor an experiment{meant}; a device is soft:size=1g or the like, and experiments \
+         are {}",
+        names.join(", ")
+    ))
 }
 
 /// Likeness from which on a word is taken for a slip: of `pathh` and `path` 0.96, of words without a letter in common 0.

@@ -58,7 +58,7 @@ impl std::str::FromStr for Roof {
         let digits = number.trim_end_matches(|letter: char| letter.is_ascii_alphabetic() || letter == '/');
         let value: f64 = digits.parse().ok().filter(|value: &f64| *value > 0.0).ok_or_else(form)?;
         let unit = match number[digits.len()..].trim_end_matches("/s").trim_end_matches('B') {
-            "" => 1.0,
+            "" if ios || number.len() > digits.len() => 1.0,
             "k" => 1e3,
             "M" => 1e6,
             "G" => 1e9,
@@ -117,11 +117,12 @@ mod tests {
             ("ssd=6.8GB", Rate::Bytes(6.8e9)),
             ("link=63GB/s", Rate::Bytes(63e9)),
             ("ssd=1.5Miops", Rate::Ios(1.5e6)),
-            ("x=100", Rate::Bytes(100.0)),
+            ("x=100B", Rate::Bytes(100.0)),
+            ("x=100iops", Rate::Ios(100.0)),
         ] {
             assert_eq!(text.parse::<Roof>().unwrap().rate, rate, "{text}");
         }
-        for text in ["ssd", "=1GB", "ssd=fast", "ssd=-1GB", "ssd=1GiB"] {
+        for text in ["ssd", "=1GB", "ssd=6.8", "ssd=fast", "ssd=-1GB", "ssd=1GiB"] {
             assert!(text.parse::<Roof>().unwrap_err().contains("expected NAME=RATE"), "{text}");
         }
     }

@@ -19,6 +19,7 @@ use super::{bench_resident, calibrate, experiment, traces};
 use crate::args::{BenchArgs, BenchCommand, Form, Global, Output};
 use crate::exit::{Ending, FAILED, INTERRUPTED};
 use crate::open::{Access, because};
+use crate::outputs::Outputs;
 use crate::progress::{Goal, watch};
 use crate::{date, out, render};
 
@@ -39,6 +40,7 @@ pub fn run(args: &BenchArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
     let target = target(args, &points)?;
     let control = Control::with_stop(stop);
     let origin = sweep::origin(&args.device, points.iter().filter_map(|point| point.opening.fault.as_ref()))?;
+    let mut outputs = outputs(args, &origin)?;
     let mut openings = Openings::new(args, access(&points, &recordings), &points, &control)?;
     let plan = points::plan(args, &mut openings, &points, &recordings)?;
     let target = target.map_or_else(|| args.device.target.to_string(), |target| target.to_string());
@@ -46,8 +48,8 @@ pub fn run(args: &BenchArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
     let now = Now { origin: &origin, target: &target, devices: &devices };
     let (kept, mut journal) = kept(args, &now)?;
     // Nothing that was written before is lost to a mistake in these words.
-    let file = traces::file(args, plan.points.len() * args.results.repeat as usize)?;
-    let rows = sweep::rows(args.results.csv.as_ref())?;
+    let file = traces::file(args, plan.points.len() * args.results.repeat as usize, &mut outputs)?;
+    let rows = sweep::rows(args.results.csv.as_ref(), &mut outputs)?;
     let (runs, mut broken) = measure(&mut openings, (&plan, &kept, journal.as_mut()), args, &control);
     if let Some(error) = broken.take_if(|_| runs.iter().all(Vec::is_empty)) {
         return Err(error);
@@ -75,6 +77,21 @@ fn resident(
     let (report, rows, broken) = bench_resident::run(spec, args, points, &Control::with_stop(stop))?;
     let listed = sweep::write_rows(rows, || csv(std::slice::from_ref(&report)));
     all_of([broken, listed, print(vec![report], global)])
+}
+
+/// The files that this command writes, beside those that it reads. What it must not write is said before a device is touched.
+fn outputs(args: &BenchArgs, origin: &Origin) -> Result<Outputs, Ending> {
+    let mut outputs = Outputs::beside(&args.device, origin)?;
+    let (results, trace) = (&args.results, &args.trace);
+    let needed =
+        [("--replay", &trace.replay), ("--resume", &results.resume), ("--journal", &results.journal)];
+    for (flag, path) in needed {
+        path.iter().for_each(|path| outputs.keep(format_args!("the file of {flag}"), path));
+    }
+    for (flag, path) in [("--trace", &trace.trace), ("--csv", &results.csv)] {
+        path.iter().try_for_each(|path| outputs.allows(flag, path))?;
+    }
+    Ok(outputs)
 }
 
 /// A report of each SSD.

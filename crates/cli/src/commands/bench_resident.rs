@@ -9,6 +9,7 @@ use super::points::{Point, chosen};
 use super::sweep::{self, Rows};
 use crate::args::BenchArgs;
 use crate::exit::Ending;
+use crate::outputs::Outputs;
 use crate::progress::{Goal, watch};
 
 /// What the command line asks of the GPU-resident controller, if that is its device.
@@ -94,8 +95,8 @@ pub fn run(
     let names = points.iter().map(|options| point_name(&args.axis, options)).collect();
     let found = points.iter().map(|options| Ok(resolve(spec, options)?)).collect();
     let (jobs, skipped) = chosen(names, found)?;
-    let rows = sweep::rows(args.results.csv.as_ref())?;
     let origin = sweep::origin(&args.device, [])?;
+    let rows = sweep::rows(args.results.csv.as_ref(), &mut Outputs::beside(&args.device, &origin)?)?;
     let (mut runs, mut broken) = (Vec::with_capacity(jobs.len()), Ok(()));
     for (order, turn) in sweep::turns(jobs.len(), args.results.repeat, args.seed).into_iter().enumerate() {
         if control.stopped() {

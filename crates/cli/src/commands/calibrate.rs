@@ -13,9 +13,11 @@ use warpbell_plan::{Calibration, Measured, show_value};
 use warpbell_workload::calibrate::{Calibrator, Measurement, Quantity, Unmeasured};
 use warpbell_workload::{Control, DeviceReport};
 
+use super::sweep;
 use crate::args::{CalibrateArgs, Global, Output};
 use crate::exit::Ending;
 use crate::open::{Access, open};
+use crate::outputs::{self, Outputs};
 use crate::progress::Steps;
 use crate::{date, out};
 
@@ -33,6 +35,8 @@ pub fn run(args: &CalibrateArgs, global: &Global, stop: Arc<AtomicBool>) -> Resu
     }
     let target = device.target.open()?;
     let ssd = open(&device, Access::Read)?;
+    let outputs = Outputs::beside(&device, &sweep::origin(&device, [])?)?;
+    args.out.iter().try_for_each(|path| outputs.allows("--out", path))?;
     let new = args.out.as_deref().map(writable).transpose()?;
     let measured = measure(&ssd, device.target, args.rounds, &Control::with_stop(stop));
     if let (Some(path), Some(true), Err(_)) = (&args.out, new, &measured) {
@@ -58,18 +62,14 @@ pub fn run(args: &CalibrateArgs, global: &Global, stop: Arc<AtomicBool>) -> Resu
 fn keep(path: &Path, calibration: &Calibration) -> Result<(), Ending> {
     let mut text = serde_json::to_string_pretty(calibration).map_err(Ending::failed)?;
     text.push('\n');
-    std::fs::write(path, text).map_err(|error| not_written(path, &error))
+    std::fs::write(path, text).map_err(|error| outputs::failed("--out", path, &error))
 }
 
 /// Whether the file at `path` had to be created. What is in it stays until there is something new.
 fn writable(path: &Path) -> Result<bool, Ending> {
     let new = !path.exists();
     let opened = OpenOptions::new().create(true).append(true).open(path);
-    opened.map(|_| new).map_err(|error| not_written(path, &error))
-}
-
-fn not_written(path: &Path, error: &std::io::Error) -> Ending {
-    Ending::file(format!("--out {}", path.display()), error)
+    opened.map(|_| new).map_err(|error| outputs::failed("--out", path, &error))
 }
 
 fn measure(

@@ -14,6 +14,7 @@ use super::sweep;
 use crate::args::{ExperimentArgs, Global, Output};
 use crate::exit::{Ending, INTERRUPTED};
 use crate::open::{Access, because, open, open_all, open_weighted};
+use crate::outputs::Outputs;
 use crate::{out, render};
 
 /// Runs the command.
@@ -24,6 +25,10 @@ pub fn run(
     stop: Arc<AtomicBool>,
 ) -> Result<(), Ending> {
     refuse_others(which, args)?;
+    let origin = sweep::origin(&args.device, [])?;
+    let mut outputs = Outputs::beside(&args.device, &origin)?;
+    args.os_path.iter().for_each(|path| outputs.keep("the file of --os-path", path));
+    args.csv.iter().try_for_each(|path| outputs.allows("--csv", path))?;
     // Open from row to row: its code is loaded once.
     let _target = args.device.target.open()?;
     let access = if which.writes() { Access::Write { nsid: args.nsid } } else { Access::Read };
@@ -32,8 +37,7 @@ pub fn run(
         false if which.needs_weights() => vec![open_weighted(&args.device)?],
         false => vec![open(&args.device, access)?],
     };
-    let origin = sweep::origin(&args.device, [])?;
-    let rows = sweep::rows(args.csv.as_ref())?;
+    let rows = sweep::rows(args.csv.as_ref(), &mut outputs)?;
     let asked = (&args.options(), args.repeat);
     let found = repeated(which, &ssds, args.device.target, asked, &Control::with_stop(stop));
     let (mut report, mut broken) = found.map_err(|error| because(&ssds[0], error.into()))?;
@@ -273,7 +277,7 @@ pub fn cell(key: &str, value: f64) -> String {
         }
         "bytes_per_op" | "expected_bytes_per_op" => format!("{value:.0}"),
         "seconds" => format!("{:.3}", value * 1e3),
-        "bytes_per_s" | "expected_bytes_per_s" => format!("{:.0}", value / f64::from(1 << 20)),
+        "bytes_per_s" | "expected_bytes_per_s" => units::mib_per_s(value),
         "copied_bytes_per_io" | "ssd_bytes_per_io" | "expected_ssd_bytes_per_io" => format!("{value:.0}"),
         key if key.ends_with("_ns") || key == "client_cpu_ns_per_io" => format!("{:.2}", value / 1e3),
         _ => format!("{value:.3}"),

@@ -1,7 +1,8 @@
 //! `files capture` and `files check`: manifests of files that Linux has mounted.
 
 use std::io::Write;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -14,6 +15,7 @@ use warpbell_hw::Nsid;
 use crate::args::{CaptureArgs, Form, Global, ManifestCheckArgs, Output};
 use crate::exit::{Ending, FAILED, INTERRUPTED, REFUSED, explained};
 use crate::open::{Access, open};
+use crate::outputs::Outputs;
 use crate::progress::{Goal, Tally, watch};
 use crate::{out, units};
 
@@ -44,11 +46,22 @@ pub fn capture(args: &CaptureArgs, global: &Global, stop: &AtomicBool) -> Result
     let text = manifest.to_json().map_err(|error| ending(&error))?;
     match &global.form {
         Form::File(path) => {
+            captured(&args.paths, &manifest)?.allows("-o", path)?;
             save(path, &text).map_err(|error| Ending::file(path.display(), &error))?;
             out::text(&summary(path, &manifest))
         }
         _ => out::text(&text),
     }
+}
+
+/// The files that were captured: the manifest replaces none of them.
+fn captured(paths: &[PathBuf], manifest: &Manifest) -> Result<Outputs, Ending> {
+    let mut outputs = Outputs::default();
+    // All are of one file system.
+    let system = paths.first().map(|first| first.metadata().map(|found| found.dev())).transpose();
+    let system = system.map_err(|error| Ending::file("the captured files", &error))?.unwrap_or_default();
+    manifest.files.iter().for_each(|file| outputs.keep_numbered("a captured file", (system, file.inode)));
+    Ok(outputs)
 }
 
 /// Writes all of it or nothing: a manifest of before is kept until then.

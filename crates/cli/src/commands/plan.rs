@@ -2,7 +2,7 @@
 
 mod tiles;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Serialize;
 use warpbell_plan::golden::{self, Check};
@@ -11,6 +11,7 @@ use warpbell_plan::{Answer, Calibration, Error, Settings, show_value};
 use crate::args::{Global, Output, PlanArgs, plan_flag};
 use crate::exit::{Ending, FAILED};
 use crate::out;
+use crate::outputs::Outputs;
 
 /// Name and version of the form of `--golden`.
 const GOLDEN_SCHEMA: &str = "warpbell.plan.golden/1";
@@ -41,9 +42,11 @@ fn answer(args: &PlanArgs, global: &Global) -> Result<(), Ending> {
         };
     }
     let answer = ask(&settings)?;
-    plot(args, &settings)?;
+    let mut outputs = Outputs::default();
+    args.calib.iter().for_each(|path| outputs.keep("the file of --calib", path));
+    plot(args, &settings, &mut outputs)?;
     if let Some(to) = &args.trace
-        && tiles::trace(to, &settings, global)?
+        && tiles::trace(to, &settings, global, &mut outputs)?
     {
         return Ok(());
     }
@@ -54,18 +57,13 @@ fn answer(args: &PlanArgs, global: &Global) -> Result<(), Ending> {
 }
 
 /// Writes what `--svg` and `--csv` ask for.
-fn plot(args: &PlanArgs, settings: &Settings<'_>) -> Result<(), Ending> {
+fn plot(args: &PlanArgs, settings: &Settings<'_>, outputs: &mut Outputs) -> Result<(), Ending> {
     if args.svg.is_none() && args.csv.is_none() {
         return Ok(());
     }
     let Some(plot) = args.model.plot(settings).map_err(refusal)? else { return Ok(()) };
-    write("--svg", &args.svg, || plot.svg())?;
-    write("--csv", &args.csv, || plot.csv())
-}
-
-fn write(flag: &str, path: &Option<PathBuf>, text: impl FnOnce() -> String) -> Result<(), Ending> {
-    let Some(path) = path else { return Ok(()) };
-    std::fs::write(path, text()).map_err(|error| Ending::file(format!("{flag} {}", path.display()), &error))
+    args.svg.iter().try_for_each(|path| outputs.write("--svg", path, &plot.svg()))?;
+    args.csv.iter().try_for_each(|path| outputs.write("--csv", path, &plot.csv()))
 }
 
 fn calibration(path: &Path) -> Result<Calibration, Ending> {

@@ -18,6 +18,7 @@ use warpbell_workload::{
 use crate::args::{BenchArgs, DeviceArgs};
 use crate::date;
 use crate::exit::Ending;
+use crate::outputs::{self, Outputs};
 
 /// One run that is to be: its point, and which of the repeats of that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,20 +87,14 @@ pub fn origin<'a>(
 pub type Rows = (PathBuf, File);
 
 /// The same: created before anything runs.
-pub fn rows(path: Option<&PathBuf>) -> Result<Option<Rows>, Ending> {
-    let create = |path: &PathBuf| {
-        let file = File::create(path);
-        let file = file.map_err(|error| Ending::file(format!("--csv {}", path.display()), &error))?;
-        Ok((path.clone(), file))
-    };
-    path.map(create).transpose()
+pub fn rows(path: Option<&PathBuf>, outputs: &mut Outputs) -> Result<Option<Rows>, Ending> {
+    path.map(|path| Ok((path.clone(), outputs.create("--csv", path)?))).transpose()
 }
 
 /// Writes them.
 pub fn write_rows(to: Option<Rows>, rows: impl FnOnce() -> String) -> Result<(), Ending> {
     let Some((path, mut file)) = to else { return Ok(()) };
-    let written = file.write_all(rows().as_bytes());
-    written.map_err(|error| Ending::failed(format!("--csv {}: {error}", path.display())))
+    file.write_all(rows().as_bytes()).map_err(|error| outputs::failed("--csv", &path, &error))
 }
 
 /// What a file has.
@@ -113,8 +108,10 @@ pub enum Kind {
 /// The results in a file, of whatever kind.
 pub fn read_any(flag: &str, path: &Path) -> Result<Kind, Ending> {
     let wrong = |why: &dyn std::fmt::Display| Ending::usage(format!("{flag}{}: {why}", path.display()));
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Ending::file(format!("{flag}{}", path.display()), &error))?;
+    let text = std::fs::read_to_string(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::InvalidData => wrong(&"no result of `warpbell bench -o json`: it is no text"),
+        _ => Ending::file(format!("{flag}{}", path.display()), &error),
+    })?;
     if text.trim().is_empty() {
         return Err(wrong(&"the file is empty; the output of a command must go to another file"));
     }

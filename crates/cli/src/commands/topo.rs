@@ -6,6 +6,7 @@ use warpbell_platform::{Machine, Topology};
 use crate::args::{Global, Output, TopoArgs};
 use crate::exit::{Ending, MISSING};
 use crate::out;
+use crate::outputs::Outputs;
 use crate::tree::Tree;
 
 /// Name and version of the document's form.
@@ -37,8 +38,9 @@ pub fn run(args: &TopoArgs, global: &Global) -> Result<(), Ending> {
         topology = topology.only(index);
     }
     if let Some(file) = &args.svg {
-        std::fs::write(file, topology.svg())
-            .map_err(|error| Ending::file(format!("--svg {}", file.display()), &error))?;
+        let mut outputs = Outputs::default();
+        outputs.keep("the file of --root", &args.root);
+        outputs.write("--svg", file, &topology.svg())?;
     }
     match global.output() {
         Output::Normal => out::text(&topology.text()),

@@ -1,7 +1,7 @@
 //! `bench --trace` and `bench --replay`: the files.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use warpbell_workload::trace::{SsdReplay, SsdTrace, TraceFile, read_replay};
@@ -9,6 +9,7 @@ use warpbell_workload::{BenchReport, ClockKind, TraceForm};
 
 use crate::args::BenchArgs;
 use crate::exit::Ending;
+use crate::outputs::{self, Outputs};
 
 /// What is to be submitted again, by SSDs of the recording; nothing without `--replay`.
 pub fn recordings(args: &BenchArgs) -> Result<Vec<SsdReplay>, Ending> {
@@ -66,7 +67,7 @@ pub struct TraceOutput {
 }
 
 /// The file of `--trace`, if one is wanted. A trace is of one run.
-pub fn file(args: &BenchArgs, runs: usize) -> Result<Option<TraceOutput>, Ending> {
+pub fn file(args: &BenchArgs, runs: usize, outputs: &mut Outputs) -> Result<Option<TraceOutput>, Ending> {
     let Some(path) = &args.trace.trace else { return Ok(None) };
     if runs > 1 {
         let shown = path.display();
@@ -74,7 +75,7 @@ pub fn file(args: &BenchArgs, runs: usize) -> Result<Option<TraceOutput>, Ending
             "--trace {shown}: a trace is of one run, and --axis makes {runs}; trace one of them"
         )));
     }
-    let file = File::create(path).map_err(|error| not_written(path, &error))?;
+    let file = outputs.create("--trace", path)?;
     Ok(Some(TraceOutput { file, path: path.clone(), form: args.trace.trace_format }))
 }
 
@@ -89,10 +90,6 @@ impl TraceOutput {
         let virtual_time = runs().any(|(_, run)| run.clock == ClockKind::Virtual);
         let target = reports.first().map(|report| report.target.clone()).unwrap_or_default();
         let trace = TraceFile::new(target, virtual_time, runs().map(of_run).collect());
-        trace.write(self.form, &self.file).map_err(|error| not_written(&self.path, &error))
+        trace.write(self.form, &self.file).map_err(|error| outputs::failed("--trace", &self.path, &error))
     }
-}
-
-fn not_written(path: &Path, error: &std::io::Error) -> Ending {
-    Ending::file(format!("--trace {}", path.display()), error)
 }

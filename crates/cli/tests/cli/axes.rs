@@ -14,8 +14,9 @@ fn count(run: &Value, key: &str) -> u64 {
 /// A sweep in virtual time over a device with these settings more.
 fn sweep(settings: &str, flags: &[&str]) -> Value {
     let device = format!("soft:size=16m,time=virtual{settings}");
-    let fixed = ["bench", &device, "--bs", "512", "--iodepth", "64", "--io-limit", "256k", "-o", "json"];
-    let report = json(&[&fixed[..], flags].concat());
+    let fixed = ["bench", &device, "--bs", "512", "--io-limit", "256k", "-o", "json"];
+    let depth = flags.iter().any(|flag| flag.contains("iodepth")).then_some(&[][..]);
+    let report = json(&[&fixed[..], depth.unwrap_or(&["--iodepth", "64"]), flags].concat());
     assert_eq!((report["errors"].as_u64(), report["violations"].as_u64()), (Some(0), Some(0)), "{report:#}");
     report
 }

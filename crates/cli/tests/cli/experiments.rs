@@ -439,9 +439,12 @@ fn what_cannot_be_is_said() {
         assert!(!output.status.success() && text.contains(line), "{arguments:?}: {text}");
         assert!(output.stdout.is_empty(), "{arguments:?}: nothing was measured");
     };
-    error(&["pathh"], "'pathh' is neither a device nor an experiment (did you mean 'path'?); there are");
+    error(&["pathh"], "'pathh' is neither a device nor an experiment (did you mean 'path'?); a device");
     error(&["ordre", "soft:size=8m"], "did you mean 'order'?");
-    error(&["xyzzy"], "nor an experiment; there are calibrate, path, ");
+    error(
+        &["xyzzy"],
+        "nor an experiment; a device is soft:size=1g or the like, and experiments are calibrate, path, ",
+    );
     error(&["nvme0"], "device 'nvme0': unknown form; expected soft:size=BYTES");
     error(&["arbitration", "soft:size=8m"], "a soft controller has weights with wrr=on");
     error(&["notice", "soft:size=8m", "--bs", "4k,4096"], "--bs 4k: this size is there twice");

@@ -22,6 +22,7 @@ mod identify;
 mod interrupt;
 mod kept;
 mod manifest;
+mod outputs;
 mod page;
 mod paths;
 mod plan;

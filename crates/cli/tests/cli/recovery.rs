@@ -136,3 +136,27 @@ fn an_ssd_that_is_gone_ends_the_run_on_time() {
         assert!(error.contains("the SSD is given up"), "{error}");
     }
 }
+
+#[test]
+fn a_result_says_how_many_faults_of_each_kind_were_injected() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = folder.path().join("plan.toml");
+    let (delays, failures) =
+        ("kind = 'delay'\nby = '1us'\nevery = 4\n", "kind = 'fail'\nstatus = 'Internal Error'\ncount = 3\n");
+    std::fs::write(&plan, format!("[[fault]]\n{delays}[[fault]]\n{failures}")).unwrap();
+    let ssd = "soft:size=1m,time=virtual";
+    let flags = ["bench", ssd, "--bs", "512", "--io-limit", "32k", "--fault", plan.to_str().unwrap()];
+    for (api, repeat) in [("host", "2"), ("io", "1")] {
+        let flags = [&flags[..], &["--api", api, "--repeat", repeat]].concat();
+        let text = String::from_utf8(run(&flags).stdout).unwrap();
+        assert!(text.contains("  faults injected: delay=16  fail=3\n"), "{api}: {text}");
+        let report: serde_json::Value =
+            serde_json::from_slice(&run(&[&flags[..], &["-o", "json"]].concat()).stdout).unwrap();
+        let faults = |run: usize| &report["runs"][run]["ssds"][0]["faults"];
+        assert_eq!(*faults(0), serde_json::json!({ "delay": 16, "fail": 3 }), "{api}");
+        if repeat == "2" {
+            assert_eq!(*faults(1), serde_json::json!({ "delay": 16 }), "of each run its own");
+        }
+    }
+    assert!(!String::from_utf8(run(&flags[..6]).stdout).unwrap().contains("faults injected"));
+}

@@ -334,7 +334,6 @@ fn open(path: &Path) -> Result<File, Error> {
     .map_err(failed("opening", path))
 }
 
-/// Why a file's bytes on the disk are not its own.
 /// Why one file cannot be captured.
 #[derive(Debug, thiserror::Error)]
 enum Uncapturable {

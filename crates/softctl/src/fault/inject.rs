@@ -1,5 +1,6 @@
 //! Deciding, command by command, which fault to inject; and the record of what was injected.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -96,7 +97,7 @@ pub(crate) struct Injector {
     slow: Vec<SlowNamespace>,
     random: Xoshiro256PlusPlus,
     record: Vec<InjectedFault>,
-    injected: u64,
+    counts: BTreeMap<FaultKind, u64>,
 }
 
 impl Target {
@@ -160,7 +161,7 @@ impl Injector {
             slow: Vec::new(),
             random: Xoshiro256PlusPlus::seed_from_u64(seed ^ plan.seed.rotate_left(32)),
             record: Vec::new(),
-            injected: 0,
+            counts: BTreeMap::new(),
         }
     }
 
@@ -215,7 +216,7 @@ impl Injector {
 
     /// Records a fault.
     pub(crate) fn note(&mut self, fault: InjectedFault) {
-        self.injected += 1;
+        *self.counts.entry(fault.kind).or_default() += 1;
         if self.record.len() < RECORD_LIMIT {
             self.record.push(fault);
         }
@@ -236,7 +237,11 @@ impl Injector {
     }
 
     pub(crate) fn count(&self) -> u64 {
-        self.injected
+        self.counts.values().sum()
+    }
+
+    pub(crate) fn counts(&self) -> BTreeMap<FaultKind, u64> {
+        self.counts.clone()
     }
 }
 

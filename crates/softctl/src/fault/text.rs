@@ -34,7 +34,7 @@ use warpbell_nvme::status::StatusCodeType;
 use warpbell_nvme::{AdminOpcode, NvmOpcode, Status};
 
 use super::plan::{Fault, FaultAction, FaultKind, FaultPlan, Selector};
-use crate::units;
+use crate::{toml_file, units};
 use warpbell_hw::{Lba, Nsid};
 
 /// Most bits that one `corrupt` fault flips.
@@ -55,12 +55,12 @@ pub enum FaultError {
         source: std::io::Error,
     },
     /// The text is not TOML, or has unknown keys or wrong types.
-    #[error("fault plan {}: {}", path.display(), source.to_string().trim_end())]
+    #[error("fault plan {}: {reason}", path.display())]
     Syntax {
         /// The file, or `<text>`.
         path: PathBuf,
         /// Where and what.
-        source: Box<toml::de::Error>,
+        reason: String,
     },
     /// A value out of its range.
     #[error("fault plan {}: fault {index}: {key} = {value}: {limit}", path.display())]
@@ -156,14 +156,14 @@ impl FaultPlan {
     /// Reads a plan from a file.
     pub fn load(path: impl AsRef<Path>) -> Result<FaultPlan, FaultError> {
         let path = path.as_ref();
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| FaultError::Read { path: path.to_owned(), source })?;
+        let text =
+            toml_file::read(path).map_err(|source| FaultError::Read { path: path.to_owned(), source })?;
         Self::named(&text, path)
     }
 
     fn named(text: &str, path: &Path) -> Result<FaultPlan, FaultError> {
-        let plan: PlanText = toml::from_str(text)
-            .map_err(|source| FaultError::Syntax { path: path.to_owned(), source: Box::new(source) })?;
+        let plan: PlanText =
+            toml_file::parse(text).map_err(|reason| FaultError::Syntax { path: path.to_owned(), reason })?;
         let mut faults = Vec::with_capacity(plan.fault.len());
         for (index, fault) in plan.fault.into_iter().enumerate() {
             faults.push(fault.build().map_err(|refused| refused.of(path, index))?);

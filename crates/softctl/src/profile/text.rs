@@ -7,7 +7,7 @@ use serde::Deserialize;
 use warpbell_base::Time;
 
 use super::{MediaProfile, Percentiles, Profile, ReadProfile, WriteProfile};
-use crate::units;
+use crate::{toml_file, units};
 
 /// Most units.
 const MAX_UNITS: u32 = 4096;
@@ -27,12 +27,12 @@ pub enum ProfileError {
         source: std::io::Error,
     },
     /// The text is not TOML, or has unknown keys, lacks some, or has wrong types.
-    #[error("profile {}: {}", path.display(), source.to_string().trim_end())]
+    #[error("profile {}: {reason}", path.display())]
     Syntax {
         /// The file, or `<text>`.
         path: PathBuf,
         /// Where and what.
-        source: Box<toml::de::Error>,
+        reason: String,
     },
     /// A value out of its range.
     #[error("profile {}: {key} = {value}: {limit}", path.display())]
@@ -122,14 +122,14 @@ impl Profile {
     /// Reads a profile from a file.
     pub fn load(path: impl AsRef<Path>) -> Result<Profile, ProfileError> {
         let path = path.as_ref();
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| ProfileError::Read { path: path.to_owned(), source })?;
+        let text =
+            toml_file::read(path).map_err(|source| ProfileError::Read { path: path.to_owned(), source })?;
         Self::named(&text, path)
     }
 
     fn named(text: &str, path: &Path) -> Result<Profile, ProfileError> {
-        let text: ProfileText = toml::from_str(text)
-            .map_err(|source| ProfileError::Syntax { path: path.to_owned(), source: Box::new(source) })?;
+        let text: ProfileText = toml_file::parse(text)
+            .map_err(|reason| ProfileError::Syntax { path: path.to_owned(), reason })?;
         let profile = text.build().and_then(|profile| profile.check().map(|()| profile));
         profile.map_err(|refused| refused.of(path))
     }

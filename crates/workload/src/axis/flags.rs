@@ -10,6 +10,7 @@ use std::time::Duration;
 use warpbell::{Place, RingPlaces};
 use warpbell_base::Time;
 
+use crate::cpus::CpuRange;
 use crate::opening::data_place;
 use crate::options::BenchOptions;
 use crate::size::parse_duration;
@@ -238,7 +239,11 @@ pub(crate) fn ring_places(value: &RingPlaces) -> String {
 }
 
 fn read_cpus(value: &str) -> Result<Vec<usize>, ValueError> {
-    if value == OPEN { Ok(Vec::new()) } else { value.split('+').map(read).collect() }
+    if value == OPEN {
+        return Ok(Vec::new());
+    }
+    let ranges = value.split('+').map(read::<CpuRange>).collect::<Result<Vec<_>, _>>()?;
+    Ok(ranges.into_iter().flat_map(CpuRange::all).collect())
 }
 
 fn show_cpus(value: &[usize]) -> String {

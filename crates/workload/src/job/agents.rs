@@ -3,7 +3,7 @@
 use warpbell::{CidLayout, LayoutError};
 use warpbell_kernels::abi::BENCH_MAIL_SLOTS;
 
-use super::check::{conflict, too_large, too_small};
+use super::check::{conflict, lack_of_cids, too_large, too_small};
 use super::{JobError, LANES, Limits};
 use crate::options::{Api, BenchOptions, Sharing};
 
@@ -64,11 +64,7 @@ pub(super) fn warps(options: &BenchOptions, limits: &Limits, agents: u32) -> Res
         Ok(_) => (),
         Err(LayoutError::TooManyWarps { limit, .. }) => {
             let most = u64::from(limit) * u64::from(queues);
-            return Err(too_large(
-                "agents",
-                agents,
-                format!("{most} on --queues {queues}, for lack of CIDs"),
-            ));
+            return Err(too_large("agents", agents, lack_of_cids(most, queues)));
         }
         Err(error) => return Err(conflict("agents", agents, error.to_string())),
     }

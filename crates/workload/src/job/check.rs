@@ -76,8 +76,8 @@ pub(super) fn gather(options: &BenchOptions) -> Result<Option<u32>, JobError> {
     let conflict =
         |reason: String| Err(JobError::Conflict { flag: "gather", value: lanes.to_string(), reason });
     let (most, has) = match options.api {
-        Api::Host => (options.iodepth, format!("--iodepth {}: from 1 to as many", options.iodepth)),
-        _ => (LANES, format!("a warp has from 1 to {LANES} lanes")),
+        Api::Host => (options.iodepth, format!("must be 1 to {}, the --iodepth", options.iodepth)),
+        _ => (LANES, format!("must be 1 to {LANES}, the lanes of a warp")),
     };
     if !(1..=most).contains(&lanes) {
         return conflict(has);
@@ -124,17 +124,18 @@ pub(super) fn range(options: &BenchOptions, limits: &Limits) -> Result<(u64, u64
     aligned("offset", Some(options.offset), limits)?;
     aligned("size", options.size, limits)?;
     let whole = file.map_or_else(|| limits.nsid.to_string(), |file| file.name.clone());
-    let named = |value: u64| format!("{value} bytes, the end of {whole}");
+    let named = |value: u64| format!("{value} bytes, the last block of {whole}");
     if end == 0 {
         return Err(conflict("device", whole, "it is empty".to_owned()));
     }
     let offset = options.offset.0;
     if offset >= end {
-        return Err(too_large("offset", offset, named(end - block)));
+        return Err(too_large("offset", options.offset, named(end - block)));
     }
     let size = options.size.map_or(usable.saturating_sub(offset), |size| size.0);
     if size > end - offset {
-        return Err(too_large("size", size, named(end - offset)));
+        let limit = format!("{} bytes from --offset {} to the end of {whole}", end - offset, options.offset);
+        return Err(too_large("size", ByteSize(size), limit));
     }
     let tail = |flag, value| match file {
         Some(file) => tail(flag, value, (block, file.map.size())),
@@ -147,10 +148,10 @@ pub(super) fn range(options: &BenchOptions, limits: &Limits) -> Result<(u64, u64
         return Err(tail("offset", offset));
     }
     if options.bs.0 > MAX_IO {
-        return Err(too_large("bs", options.bs.0, format!("{MAX_IO} bytes")));
+        return Err(too_large("bs", options.bs, format!("{MAX_IO} bytes")));
     }
     if options.bs.0 > size {
-        return Err(too_large("bs", options.bs.0, format!("{size} bytes, the range in use")));
+        return Err(too_large("bs", options.bs, format!("{size} bytes, the range in use")));
     }
     Ok((offset, size))
 }
@@ -335,10 +336,15 @@ fn too_few_cids(error: &LayoutError, options: &BenchOptions, warps: u32, tokens:
         }
         LayoutError::TooManyWarps { limit, .. } => {
             let most = u64::from(limit) * u64::from(queues);
-            too_large("warps", warps, format!("{most} on --queues {queues}, for lack of CIDs"))
+            too_large("warps", warps, lack_of_cids(most, queues))
         }
         _ => conflict("warps", warps, error.to_string()),
     }
+}
+
+/// The limit of warps that command identifiers set.
+pub(super) fn lack_of_cids(most: u64, queues: u32) -> String {
+    format!("{most} on --queues {queues}: each takes {LANES} of a queue's command identifiers")
 }
 
 /// Events of each warp to keep, where a trace is wanted.

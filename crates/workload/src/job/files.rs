@@ -192,11 +192,11 @@ mod tests {
         let error =
             |options: &BenchOptions| Job::resolve(options, &Limits::of_blocks(1000)).unwrap_err().to_string();
         let line = error(&options(8192));
-        assert_eq!(line, "--bs 8192: must be at most 7168 bytes, the range in use");
+        assert_eq!(line, "--bs 8k: must be at most 7168 bytes, the range in use");
         let writing = error(&BenchOptions { rw: Access::RandWrite, ..options(512) });
         assert_eq!(writing, "--rw randwrite: a file is only read; --allow-write=NAME#/f permits it");
         let behind = error(&BenchOptions { offset: ByteSize(7168), ..options(512) });
-        assert_eq!(behind, "--offset 7168: must be at most 6656 bytes, the end of /f");
+        assert_eq!(behind, "--offset 7k: must be at most 6656 bytes, the last block of /f");
         let map = FileMap::new(10, vec![Extent { offset: 0, at: 100, bytes: 10 }]).unwrap();
         let file = Some(Arc::new(NamedFile { name: "/odd".to_owned(), map, writable: None }));
         let line = error(&BenchOptions { file, ..options(512) });

@@ -54,13 +54,13 @@ fn block_sizes() {
     );
     assert_eq!(
         refusal(|o| o.bs = ByteSize(2 << 20)),
-        "--bs 2097152: must be at most 1048576 bytes, the range in use"
+        "--bs 2m: must be at most 1048576 bytes, the range in use"
     );
     let large = Limits { blocks: 1 << 30, ..limits() };
     let options = BenchOptions { bs: ByteSize(2 << 30), iodepth: 1, ..Default::default() };
     assert_eq!(
         Job::resolve(&options, &large).unwrap_err().to_string(),
-        "--bs 2147483648: must be at most 1073741824 bytes"
+        "--bs 2g: must be at most 1073741824 bytes"
     );
     let split = resolve(|o| o.bs = ByteSize(300 << 10)).unwrap();
     assert_eq!((split.commands_per_io, split.max_command_blocks, split.io_slots()), (3, 256, 3));
@@ -75,11 +75,11 @@ fn ranges() {
     );
     assert_eq!(
         refusal(|o| o.offset = ByteSize(1 << 20)),
-        "--offset 1048576: must be at most 1048064 bytes, the end of namespace 1"
+        "--offset 1m: must be at most 1048064 bytes, the last block of namespace 1"
     );
     assert_eq!(
         refusal(|o| (o.offset, o.size) = (ByteSize(512), Some(ByteSize(1 << 20)))),
-        "--size 1048576: must be at most 1048064 bytes, the end of namespace 1"
+        "--size 1m: must be at most 1048064 bytes from --offset 512 to the end of namespace 1"
     );
     assert_eq!(
         refusal(|o| o.offset = ByteSize(1)),
@@ -141,11 +141,11 @@ fn warps_and_tokens() {
     );
     assert_eq!(
         refusal(|o| (o.warps, o.queues, o.sharing) = (Some(4097), 2, Sharing::Shared)),
-        "--warps 4097: must be at most 4096 on --queues 2, for lack of CIDs"
+        "--warps 4097: must be at most 4096 on --queues 2: each takes 32 of a queue's command identifiers"
     );
     assert_eq!(
         refusal(|o| (o.warps, o.sharing) = (Some(u32::MAX), Sharing::Shared)),
-        "--warps 4294967295: must be at most 2048 on --queues 1, for lack of CIDs"
+        "--warps 4294967295: must be at most 2048 on --queues 1: each takes 32 of a queue's command identifiers"
     );
     let wide = Limits { wide_cids: true, ..limits() };
     let mut options =
@@ -281,15 +281,12 @@ fn lanes_wait_for_each_other_where_they_are_asked_to_and_can() {
         .unwrap_err()
         .to_string()
     };
-    assert_eq!(refused(|o| o.gather = Some(33)), "--gather 33: a warp has from 1 to 32 lanes");
+    assert_eq!(refused(|o| o.gather = Some(33)), "--gather 33: must be 1 to 32, the lanes of a warp");
     assert_eq!(
         refused(|o| o.api = Api::Batch),
         "--gather 8: it goes with --api io, raw and host, and without --replay"
     );
-    assert_eq!(
-        refused(|o| (o.api, o.iodepth) = (Api::Host, 4)),
-        "--gather 8: --iodepth 4: from 1 to as many"
-    );
+    assert_eq!(refused(|o| (o.api, o.iodepth) = (Api::Host, 4)), "--gather 8: must be 1 to 4, the --iodepth");
     assert_eq!(
         refused(
             |o| (o.protocol, o.api, o.sharing) = (Some(crate::Protocol::Marks), Api::Raw, Sharing::Shared)

@@ -151,6 +151,7 @@ pub fn path_report() -> PathReport {
         doorbells_refused: None,
         data_pointer: "sgl".to_owned(),
         controller: KIND.to_owned(),
+        client: None,
     }
 }
 

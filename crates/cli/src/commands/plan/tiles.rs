@@ -1,6 +1,5 @@
 //! `plan tiles --trace`: when each tile is loaded and computed on.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
 use serde_json::json;
@@ -12,12 +11,18 @@ use super::refusal;
 use crate::args::{Global, Output, TraceTo};
 use crate::exit::Ending;
 use crate::out;
+use crate::outputs::{self, Outputs};
 
 /// Name and version of what stands under the key `warpbell` of a file for viewers.
 const CHROME_SCHEMA: &str = "warpbell.plan.tiles.chrome-trace/1";
 
 /// Writes the schedule. True where that was in place of the answer.
-pub fn trace(to: &TraceTo, settings: &Settings<'_>, global: &Global) -> Result<bool, Ending> {
+pub fn trace(
+    to: &TraceTo,
+    settings: &Settings<'_>,
+    global: &Global,
+    outputs: &mut Outputs,
+) -> Result<bool, Ending> {
     let schedule = TileSchedule::of(settings).map_err(refusal)?;
     match to {
         TraceTo::Stdout => match global.output() {
@@ -25,8 +30,8 @@ pub fn trace(to: &TraceTo, settings: &Settings<'_>, global: &Global) -> Result<b
             Output::Json => out::json(&schedule)?,
         },
         TraceTo::File(path, form) => {
-            let written = File::create(path).and_then(|file| write(&schedule, *form, BufWriter::new(file)));
-            written.map_err(|error| Ending::file(format!("--trace {}", path.display()), &error))?;
+            let file = BufWriter::new(outputs.create("--trace", path)?);
+            write(&schedule, *form, file).map_err(|error| outputs::failed("--trace", path, &error))?;
         }
     }
     Ok(*to == TraceTo::Stdout)

@@ -19,6 +19,7 @@ use crate::args::{Form, Global, ReportArgs};
 use crate::commands::sweep;
 use crate::exit::Ending;
 use crate::out;
+use crate::outputs::Outputs;
 use body::Body;
 use data::Source;
 use experiments::Found;
@@ -32,6 +33,9 @@ pub fn run(args: &ReportArgs, global: &Global) -> Result<(), Ending> {
         return Err(Ending::usage(
             "--output json: a page is HTML, and the results are JSON already; -o report.html names its file",
         ));
+    }
+    if let Form::File(path) = &global.form {
+        refuse_other_forms(path)?;
     }
     let (mut sources, mut found) = (Vec::new(), Vec::new());
     for path in &args.files {
@@ -53,19 +57,28 @@ pub fn run(args: &ReportArgs, global: &Global) -> Result<(), Ending> {
         }
     }
     data::complete(&mut sources);
+    let mut outputs = Outputs::default();
+    args.files.iter().for_each(|path| outputs.keep("an input of this command", path));
     let sections = sections(&sources, &found, args);
     if let Some(folder) = &args.pictures {
-        files::write(folder, &sections)?;
+        files::write(folder, &sections, &mut outputs)?;
     }
     match &global.form {
-        Form::File(path) => write(path, &page(&names(&sources, &found), &sections)),
+        Form::File(path) => outputs.write("--output", path, &page(&names(&sources, &found), &sections)),
         Form::Normal if args.pictures.is_some() => Ok(()),
         Form::Normal | Form::Json | Form::FioJson => out::text(&page(&names(&sources, &found), &sections)),
     }
 }
 
-fn write(path: &Path, page: &str) -> Result<(), Ending> {
-    std::fs::write(path, page).map_err(|error| Ending::file(format!("--output {}", path.display()), &error))
+/// Refuses a name that says that something else than a page is in the file.
+fn refuse_other_forms(path: &Path) -> Result<(), Ending> {
+    match path.extension().map(|extension| extension.to_ascii_lowercase()) {
+        Some(extension) if extension != "html" && extension != "htm" => Err(Ending::usage(format!(
+            "--output {}: a page is HTML: name it .html; --pictures FOLDER makes SVG",
+            path.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// A section of the page.

@@ -6,14 +6,12 @@ use std::path::Path;
 use super::Section;
 use crate::exit::Ending;
 use crate::out;
+use crate::outputs::{self, Outputs};
 
 /// Writes each picture to a file of this folder, and prints the names.
-pub fn write(folder: &Path, sections: &[Section]) -> Result<(), Ending> {
-    let failed = |path: &Path| {
-        let name = format!("--pictures {}", path.display());
-        move |error: std::io::Error| Ending::file(name, &error)
-    };
-    std::fs::create_dir_all(folder).map_err(failed(folder))?;
+pub fn write(folder: &Path, sections: &[Section], outputs: &mut Outputs) -> Result<(), Ending> {
+    const FLAG: &str = "--pictures";
+    std::fs::create_dir_all(folder).map_err(|error| outputs::failed(FLAG, folder, &error))?;
     let mut taken = HashSet::new();
     for section in sections {
         for figure in section.body.pictures() {
@@ -22,7 +20,7 @@ pub fn write(folder: &Path, sections: &[Section]) -> Result<(), Ending> {
                 false => format!("{}: {}", section.name, figure.heading),
             };
             let path = folder.join(free(&title, &mut taken));
-            std::fs::write(&path, figure.file(&title, &section.notes)).map_err(failed(&path))?;
+            outputs.write(FLAG, &path, &figure.file(&title, &section.notes))?;
             out::text(&format!("{}\n", path.display()))?;
         }
     }

@@ -1,0 +1,106 @@
+//! The files that commands write: none of them replaces what the same command reads.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use crate::common::{ok, refused};
+
+/// A folder with an SSD's file, a name more for it, a plan of faults, a result and constants.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Folder {
+        let folder = Folder(tempfile::tempdir().expect("a folder"));
+        std::fs::write(folder.path("d.img"), vec![7; 1 << 20]).expect("an image");
+        symlink("d.img", folder.path("link.img")).expect("a link");
+        std::fs::write(folder.path("f.toml"), "seed = 1\n").expect("a plan");
+        let result = ok(&["bench", "soft:size=1m,time=virtual", "--io-limit", "4k", "-o", "json"]);
+        std::fs::write(folder.path("b.json"), result).expect("a result");
+        let constants = r#"{"schema": "warpbell.calibration/1", "constants": {}}"#;
+        std::fs::write(folder.path("c.json"), constants).expect("constants");
+        folder
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).display().to_string()
+    }
+
+    /// Runs the line, with `{}` for this folder: it must be refused, and leave `kept` as it was.
+    fn refuses(&self, line: &str, kept: &str, words: &[&str]) {
+        let before = std::fs::read(self.path(kept)).expect("it is there");
+        let line = line.replace("{}", &self.0.path().display().to_string());
+        let (code, error) = refused(&line.split(' ').collect::<Vec<_>>());
+        assert_eq!(code, 3, "{line}: {error}");
+        for word in words.iter().chain(&["name another file"]) {
+            assert!(error.contains(word), "{line}: no {word:?} in {error}");
+        }
+        assert!(std::fs::read(self.path(kept)).expect("it is there") == before, "{line}: {kept} was changed");
+    }
+}
+
+#[test]
+fn no_output_replaces_the_device() {
+    let folder = Folder::new();
+    for output in ["--csv {}/d.img", "--csv {}/link.img", "--trace {}/d.img", "--trace {}/link.img"] {
+        let line = format!("bench soft:size=1m,file={{}}/d.img --io-limit 4k {output}");
+        folder.refuses(
+            &line,
+            "d.img",
+            &["the file behind soft:size=1m,file=", output.split(' ').next().unwrap()],
+        );
+    }
+    folder.refuses(
+        "bench tail soft:file={}/d.img --csv {}/d.img",
+        "d.img",
+        &["--csv", "the file behind soft:"],
+    );
+    folder.refuses(
+        "bench calibrate soft:file={}/d.img --out {}/d.img",
+        "d.img",
+        &["--out", "the file behind soft:"],
+    );
+}
+
+#[test]
+fn no_output_replaces_an_input() {
+    let folder = Folder::new();
+    let bench = "bench soft:size=1m --io-limit 4k";
+    folder.refuses(
+        &format!("{bench} --fault {{}}/f.toml --csv {{}}/f.toml"),
+        "f.toml",
+        &["--csv", "an input"],
+    );
+    folder.refuses("bench soft:size=1m,faults={}/f.toml --csv {}/f.toml", "f.toml", &["--csv", "an input"]);
+    folder.refuses(
+        &format!("{bench} --resume {{}}/b.json --csv {{}}/b.json"),
+        "b.json",
+        &["the file of --resume"],
+    );
+    std::fs::rename(folder.path("b.json"), folder.path("b.html")).expect("a result may have any name");
+    folder.refuses("report {}/b.html -o {}/b.html", "b.html", &["--output", "an input"]);
+    folder.refuses("plan tlp --calib {}/c.json --svg {}/c.json", "c.json", &["--svg", "the file of --calib"]);
+}
+
+#[test]
+fn two_outputs_are_two_files() {
+    let folder = Folder::new();
+    let line = "bench soft:size=1m --io-limit 4k --trace {}/new --csv {}/new";
+    let line = line.replace("{}", &folder.0.path().display().to_string());
+    let (code, error) = refused(&line.split(' ').collect::<Vec<_>>());
+    assert!(
+        code == 3 && error.contains("--csv") && error.contains("the file of --trace, too"),
+        "{code}: {error}"
+    );
+    // What is no file has room for both.
+    ok(&["plan", "tlp", "--svg", "/dev/null", "--csv", "/dev/null"]);
+}
+
+#[test]
+fn an_earlier_output_is_replaced() {
+    let folder = Folder::new();
+    let rows = folder.path("rows.csv");
+    std::fs::write(&rows, "x".repeat(1 << 20)).expect("what is to go");
+    ok(&["bench", "soft:size=1m,time=virtual", "--io-limit", "4k", "--csv", &rows]);
+    let text = std::fs::read_to_string(Path::new(&rows)).expect("rows");
+    assert!(text.starts_with("device,") && !text.contains("xx"), "{text}");
+}
