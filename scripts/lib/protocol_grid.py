@@ -3,20 +3,19 @@
 A lane has one command in flight, so a cell is a number of warps and of commands: depth commands on `warps` warps are depth / warps
 lanes of each, and no more than 32. Cells of fewer lanes are cells of a smaller depth, and print as those."""
 
-import json
 import os
-import subprocess
 import sys
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
+
+import protocol_run
+from protocol_run import BLOCK, LANES
 
 OURS = "turns"
 OTHERS = ("marks", "marks-own", "lockstep", "service")
 WARPS = (1, 2, 4, 8, 16, 64)
 DEPTHS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 PROFILES = ("optane", "tlc")
-LANES = 32
-BLOCK = 512
 # Each command slot has at least so many I/Os: with few, start and end of the run would be what is measured.
 PER_COMMAND = 50
 # Of each ten thousand latencies that a profile draws each ten-thousandth of its distribution has one: in so many I/Os p99.99 is
@@ -52,13 +51,7 @@ def runs(warpbell, cell, client, ios):
     profile, warps, depth = cell
     device = f"soft:size=64m,profile={profile},time=virtual,client={client}"
     ios = max(ios, PER_COMMAND * depth)
-    command = [warpbell, "bench", "--device", device, "--target", "cpu", "--threads", "1", "--api", "raw", "--sharing", "shared",
-               "--bs", str(BLOCK), "--warps", str(warps), "--iodepth", str(depth), "--io-limit", str(ios * BLOCK), "-o", "json",
-               "--axis", "protocol=" + ",".join((OURS, *OTHERS))]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
-    return {run["job"]["protocol"]: run for run in json.loads(done.stdout)["runs"]}
+    return protocol_run.runs(warpbell, device, warps, depth, (OURS, *OTHERS), ["--io-limit", str(ios * BLOCK)])
 
 
 def fastest_other(found):

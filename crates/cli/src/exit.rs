@@ -51,9 +51,12 @@ impl Ending {
         self.message.as_deref().unwrap_or_default()
     }
 
-    /// Ends for a file that the command line names: one that is not there is a wrong command line, whatever flag names it.
+    /// Ends for a file that the command line names: one that is not there, or is no file, is a wrong command line, whatever
+    /// flag names it.
     pub fn file(what: impl std::fmt::Display, error: &std::io::Error) -> Ending {
-        let code = if error.kind() == std::io::ErrorKind::NotFound { USAGE } else { FAILED };
+        use std::io::ErrorKind::{InvalidInput, IsADirectory, NotADirectory, NotFound};
+        let wrong = [NotFound, IsADirectory, NotADirectory, InvalidInput].contains(&error.kind());
+        let code = if wrong { USAGE } else { FAILED };
         Ending::new(code, format!("{what}: {error}"))
     }
 

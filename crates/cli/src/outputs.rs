@@ -1,30 +1,48 @@
 //! The files that a command writes. One that is there is replaced, unless the command needs what is in it.
 
 use std::fmt::Display;
-use std::fs::File;
-use std::io::Write;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
+use rustix::fs::{FileType, OFlags, fcntl_setfl, fstat};
+use rustix::io::Errno;
 use warpbell::DeviceName;
 use warpbell_workload::{Origin, permission};
 
 use crate::args::DeviceArgs;
 use crate::exit::{Ending, REFUSED};
 
-/// A file, whatever path leads to it: the device that it lies on, and its number there.
-type Key = (u64, u64);
+/// A file, whatever path leads to it.
+#[derive(PartialEq, Eq)]
+enum Identity {
+    /// The device that it lies on, and its number there.
+    Numbered(u64, u64),
+    /// The path of one that is not there yet.
+    Named(PathBuf),
+}
 
-/// The files of one command: those that it needs, and those that it has written.
-#[derive(Default)]
+/// The files of one command: those that it needs, and those that it is to write.
 pub struct Outputs {
-    taken: Vec<(Key, String)>,
+    taken: Vec<(Identity, String)>,
 }
 
 impl Outputs {
-    /// Beside these devices, and what was read to measure them.
+    /// Of a command that needs no file. Standard output has its result, and may be one.
+    pub fn new() -> Outputs {
+        let mut outputs = Outputs { taken: Vec::new() };
+        if let Ok(found) = fstat(std::io::stdout())
+            && FileType::from_raw_mode(found.st_mode) == FileType::RegularFile
+        {
+            outputs.keep_numbered("standard output", (found.st_dev, found.st_ino));
+        }
+        outputs
+    }
+
+    /// Of one that needs the files behind these devices, and those that it has read to measure them.
     pub fn beside(device: &DeviceArgs, origin: &Origin) -> Result<Outputs, Ending> {
-        let mut outputs = Outputs::default();
+        let mut outputs = Outputs::new();
         for name in device.devices() {
             let DeviceName::Soft(text) = name else { continue };
             for file in permission::files_behind(text)? {
@@ -43,48 +61,73 @@ impl Outputs {
     }
 
     /// The same of a file that is known by its device and number.
-    pub fn keep_numbered(&mut self, what: impl Display, key: Key) {
-        self.taken.push((key, what.to_string()));
+    pub fn keep_numbered(&mut self, what: impl Display, (device, number): (u64, u64)) {
+        self.taken.push((Identity::Numbered(device, number), what.to_string()));
     }
 
-    /// Creates the file of `flag`, or empties it.
-    pub fn create(&mut self, flag: &str, path: &Path) -> Result<File, Ending> {
-        self.allows(flag, path)?;
-        let file = File::create(path).map_err(|error| failed(flag, path, &error))?;
-        self.keep(format_args!("the file of {flag}, too"), path);
-        Ok(file)
-    }
-
-    /// Writes the file of `flag`, all of it.
-    pub fn write(&mut self, flag: &str, path: &Path, text: &str) -> Result<(), Ending> {
-        let mut file = self.create(flag, path)?;
-        file.write_all(text.as_bytes()).map_err(|error| failed(flag, path, &error))
-    }
-
-    /// Refuses a file whose content is needed, and a disk. Two options may share a pipe or terminal.
-    pub fn allows(&self, flag: &str, path: &Path) -> Result<(), Ending> {
-        let Ok(found) = path.metadata() else { return Ok(()) };
-        let key = (found.dev(), found.ino());
-        let what = match self.taken.iter().find(|(taken, _)| *taken == key) {
-            _ if found.file_type().is_block_device() => "a block device",
-            Some((_, what)) if found.is_file() => what,
-            _ => return Ok(()),
-        };
+    /// The file of `flag` is to be written. Refused, while all files are as they were: one whose content is needed, that of
+    /// another option, a disk. Options may share a pipe or terminal.
+    pub fn claim(&mut self, flag: &str, path: &Path) -> Result<(), Ending> {
         let shown = path.display();
-        Err(Ending::new(REFUSED, format!("{flag} {shown}: this is {what}; name another file")))
+        if path == Path::new("-") {
+            return Err(Ending::usage(format!("{flag} -: name a file; standard output has the result")));
+        }
+        let refused = |what: &str| {
+            Err(Ending::new(REFUSED, format!("{flag} {shown}: this is {what}; name another file")))
+        };
+        let identity = match path.metadata() {
+            Ok(found) if found.file_type().is_block_device() => return refused("a block device"),
+            Ok(found) if found.is_file() => Identity::Numbered(found.dev(), found.ino()),
+            Ok(_) => return Ok(()),
+            Err(_) => Identity::Named(resolved(path)),
+        };
+        if let Some((_, what)) = self.taken.iter().find(|(taken, _)| *taken == identity) {
+            return refused(what);
+        }
+        self.taken.push((identity, format!("the file of {flag}, too")));
+        Ok(())
     }
+}
+
+/// The path of a file that is not there, by the folder that it would lie in.
+fn resolved(path: &Path) -> PathBuf {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    path.file_name().map_or_else(|| folder.clone(), |name| folder.join(name))
+}
+
+/// Creates the file of `flag`, which was claimed, or empties it.
+pub fn create(flag: &str, path: &Path) -> Result<File, Ending> {
+    // A pipe that nobody reads is an error, not something to wait for.
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).custom_flags(OFlags::NONBLOCK.bits() as i32);
+    let file = options.open(path).and_then(|file| {
+        fcntl_setfl(&file, OFlags::empty())?;
+        Ok(file)
+    });
+    file.map_err(|error| failed(flag, path, &error))
+}
+
+/// Writes the file of `flag`, all of it.
+pub fn write(flag: &str, path: &Path, text: &str) -> Result<(), Ending> {
+    create(flag, path)?.write_all(text.as_bytes()).map_err(|error| failed(flag, path, &error))
 }
 
 /// Ends for a file that could not be written.
 pub fn failed(flag: &str, path: &Path, error: &std::io::Error) -> Ending {
-    Ending::file(format!("{flag} {}", path.display()), error)
+    let named = format!("{flag} {}", path.display());
+    match error.kind() {
+        ErrorKind::AlreadyExists => Ending::usage(format!("{named}: this is no folder")),
+        _ if Errno::from_io_error(error) == Some(Errno::NXIO) => {
+            Ending::failed(format!("{named}: nobody reads this pipe"))
+        }
+        _ => Ending::file(named, error),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
-    use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+    use rustix::fs::{CWD, Mode, makedev, mknodat};
 
     use super::*;
 
@@ -103,11 +146,47 @@ mod tests {
     fn no_output_goes_to_a_disk() {
         let folder = tempfile::tempdir().unwrap();
         let disk = disk(folder.path());
-        let ending = Outputs::default().allows("--csv", &disk).unwrap_err();
+        let ending = Outputs::new().claim("--csv", &disk).unwrap_err();
         assert_eq!(
             ending.message(),
             format!("--csv {}: this is a block device; name another file", disk.display())
         );
         assert_eq!(ending.code(), REFUSED);
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_yet_is_known_by_any_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let (plain, twisted) = (folder.path().join("a"), folder.path().join("d/../a"));
+        std::fs::create_dir(folder.path().join("d")).unwrap();
+        let mut outputs = Outputs::new();
+        outputs.claim("--trace", &plain).unwrap();
+        let ending = outputs.claim("--csv", &twisted).unwrap_err();
+        assert!(ending.message().ends_with("/d/../a: this is the file of --trace, too; name another file"));
+        outputs.claim("--csv", &folder.path().join("b")).unwrap();
+        assert!(!plain.exists(), "nothing was written");
+    }
+
+    #[test]
+    fn a_pipe_without_a_reader_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let ending = create("--csv", &pipe).unwrap_err();
+        assert!(ending.message().ends_with("pipe: nobody reads this pipe"), "{}", ending.message());
+        let reader = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || std::fs::read(pipe)
+        });
+        let mut file = loop {
+            match create("--csv", &pipe) {
+                Ok(file) => break file,
+                Err(_) => std::thread::yield_now(),
+            }
+        };
+        let rows = vec![b'x'; 1 << 20];
+        file.write_all(&rows).unwrap();
+        drop(file);
+        assert_eq!(reader.join().unwrap().unwrap(), rows, "more than a pipe holds");
     }
 }

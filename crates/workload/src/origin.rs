@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::fs::read_to_string;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -32,8 +33,14 @@ pub struct InputFile {
 }
 
 impl InputFile {
-    /// The file as it is now.
+    /// The file as it is now. It is read again for each opening of a device, which a pipe is not.
     pub fn read(path: PathBuf) -> std::io::Result<InputFile> {
+        if !path.metadata()?.is_file() {
+            return Err(std::io::Error::new(
+                ErrorKind::InvalidInput,
+                "no regular file, and it is read several times",
+            ));
+        }
         let crc32c = crc32c::crc32c(&std::fs::read(&path)?);
         Ok(InputFile { path, crc32c })
     }

@@ -40,7 +40,7 @@ pub fn run(args: &BenchArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
     let target = target(args, &points)?;
     let control = Control::with_stop(stop);
     let origin = sweep::origin(&args.device, points.iter().filter_map(|point| point.opening.fault.as_ref()))?;
-    let mut outputs = outputs(args, &origin)?;
+    refuse_outputs(args, &origin)?;
     let mut openings = Openings::new(args, access(&points, &recordings), &points, &control)?;
     let plan = points::plan(args, &mut openings, &points, &recordings)?;
     let target = target.map_or_else(|| args.device.target.to_string(), |target| target.to_string());
@@ -48,8 +48,8 @@ pub fn run(args: &BenchArgs, global: &Global, stop: Arc<AtomicBool>) -> Result<(
     let now = Now { origin: &origin, target: &target, devices: &devices };
     let (kept, mut journal) = kept(args, &now)?;
     // Nothing that was written before is lost to a mistake in these words.
-    let file = traces::file(args, plan.points.len() * args.results.repeat as usize, &mut outputs)?;
-    let rows = sweep::rows(args.results.csv.as_ref(), &mut outputs)?;
+    let file = traces::file(args, plan.points.len() * args.results.repeat as usize)?;
+    let rows = sweep::rows(args.results.csv.as_ref())?;
     let (runs, mut broken) = measure(&mut openings, (&plan, &kept, journal.as_mut()), args, &control);
     if let Some(error) = broken.take_if(|_| runs.iter().all(Vec::is_empty)) {
         return Err(error);
@@ -79,8 +79,8 @@ fn resident(
     all_of([broken, listed, print(vec![report], global)])
 }
 
-/// The files that this command writes, beside those that it reads. What it must not write is said before a device is touched.
-fn outputs(args: &BenchArgs, origin: &Origin) -> Result<Outputs, Ending> {
+/// Refuses to write what this command needs, before a device or a file is touched.
+fn refuse_outputs(args: &BenchArgs, origin: &Origin) -> Result<(), Ending> {
     let mut outputs = Outputs::beside(&args.device, origin)?;
     let (results, trace) = (&args.results, &args.trace);
     let needed =
@@ -89,9 +89,9 @@ fn outputs(args: &BenchArgs, origin: &Origin) -> Result<Outputs, Ending> {
         path.iter().for_each(|path| outputs.keep(format_args!("the file of {flag}"), path));
     }
     for (flag, path) in [("--trace", &trace.trace), ("--csv", &results.csv)] {
-        path.iter().try_for_each(|path| outputs.allows(flag, path))?;
+        path.iter().try_for_each(|path| outputs.claim(flag, path))?;
     }
-    Ok(outputs)
+    Ok(())
 }
 
 /// A report of each SSD.

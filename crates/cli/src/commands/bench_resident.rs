@@ -96,7 +96,9 @@ pub fn run(
     let found = points.iter().map(|options| Ok(resolve(spec, options)?)).collect();
     let (jobs, skipped) = chosen(names, found)?;
     let origin = sweep::origin(&args.device, [])?;
-    let rows = sweep::rows(args.results.csv.as_ref(), &mut Outputs::beside(&args.device, &origin)?)?;
+    let mut outputs = Outputs::beside(&args.device, &origin)?;
+    args.results.csv.iter().try_for_each(|path| outputs.claim("--csv", path))?;
+    let rows = sweep::rows(args.results.csv.as_ref())?;
     let (mut runs, mut broken) = (Vec::with_capacity(jobs.len()), Ok(()));
     for (order, turn) in sweep::turns(jobs.len(), args.results.repeat, args.seed).into_iter().enumerate() {
         if control.stopped() {

@@ -33,10 +33,10 @@ pub fn run(args: &CalibrateArgs, global: &Global, stop: Arc<AtomicBool>) -> Resu
     if device.target.is_ptx() {
         return Err(Ending::usage("--target ptx: what the PTX machine takes is a constant of no machine"));
     }
+    let mut outputs = Outputs::beside(&device, &sweep::origin(&device, [])?)?;
+    args.out.iter().try_for_each(|path| outputs.claim("--out", path))?;
     let target = device.target.open()?;
     let ssd = open(&device, Access::Read)?;
-    let outputs = Outputs::beside(&device, &sweep::origin(&device, [])?)?;
-    args.out.iter().try_for_each(|path| outputs.allows("--out", path))?;
     let new = args.out.as_deref().map(writable).transpose()?;
     let measured = measure(&ssd, device.target, args.rounds, &Control::with_stop(stop));
     if let (Some(path), Some(true), Err(_)) = (&args.out, new, &measured) {

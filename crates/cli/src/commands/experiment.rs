@@ -28,7 +28,7 @@ pub fn run(
     let origin = sweep::origin(&args.device, [])?;
     let mut outputs = Outputs::beside(&args.device, &origin)?;
     args.os_path.iter().for_each(|path| outputs.keep("the file of --os-path", path));
-    args.csv.iter().try_for_each(|path| outputs.allows("--csv", path))?;
+    args.csv.iter().try_for_each(|path| outputs.claim("--csv", path))?;
     // Open from row to row: its code is loaded once.
     let _target = args.device.target.open()?;
     let access = if which.writes() { Access::Write { nsid: args.nsid } } else { Access::Read };
@@ -37,7 +37,7 @@ pub fn run(
         false if which.needs_weights() => vec![open_weighted(&args.device)?],
         false => vec![open(&args.device, access)?],
     };
-    let rows = sweep::rows(args.csv.as_ref(), &mut outputs)?;
+    let rows = sweep::rows(args.csv.as_ref())?;
     let asked = (&args.options(), args.repeat);
     let found = repeated(which, &ssds, args.device.target, asked, &Control::with_stop(stop));
     let (mut report, mut broken) = found.map_err(|error| because(&ssds[0], error.into()))?;

@@ -104,12 +104,11 @@ impl Write for Watched<'_> {
 
 fn text(path: &Path, header: &Header) -> String {
     let (file, bytes) = (path.display(), header.bytes());
-    let mut text = format!(
-        "{file}: {}, seed {}, {bytes} bytes ({})\n",
-        header.kind(),
-        header.seed(),
-        units::bytes(bytes)
-    );
+    let size = match units::bytes(bytes) {
+        short if short == format!("{bytes}B") => format!("{bytes} bytes"),
+        short => format!("{bytes} bytes ({short})"),
+    };
+    let mut text = format!("{file}: {}, seed {}, {size}\n", header.kind(), header.seed());
     for (name, value) in header.parameters() {
         text += &format!("  {name} = {value}\n");
     }

@@ -58,6 +58,9 @@ impl Journal {
             Err(TryLockError::Error(error)) => return Err(failed(error)),
             Ok(()) => {}
         }
+        if !file.metadata().map_err(failed)?.is_file() {
+            return Err(refuse("no regular file: nothing is kept there".into()));
+        }
         let mut journal = Journal { path: path.clone(), file };
         let text = std::fs::read_to_string(path).map_err(failed)?;
         if text.is_empty() {

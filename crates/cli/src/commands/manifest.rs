@@ -29,6 +29,7 @@ pub fn capture(args: &CaptureArgs, global: &Global, stop: &AtomicBool) -> Result
             "no place for the manifest: name a file, as -o m.json, or -o json for standard output",
         ));
     }
+    args.paths.iter().try_for_each(|path| refuse_device(path))?;
     let options = CaptureOptions::new(args.checksum).skip_refused(args.skip_refused);
     let tally = Tally::new("capture");
     let found = capture_files(&args.paths, &options, &mut |progress| {
@@ -46,7 +47,7 @@ pub fn capture(args: &CaptureArgs, global: &Global, stop: &AtomicBool) -> Result
     let text = manifest.to_json().map_err(|error| ending(&error))?;
     match &global.form {
         Form::File(path) => {
-            captured(&args.paths, &manifest)?.allows("-o", path)?;
+            captured(&args.paths, &manifest)?.claim("-o", path)?;
             save(path, &text).map_err(|error| Ending::file(path.display(), &error))?;
             out::text(&summary(path, &manifest))
         }
@@ -54,9 +55,21 @@ pub fn capture(args: &CaptureArgs, global: &Global, stop: &AtomicBool) -> Result
     }
 }
 
+/// Refuses a device, as the other commands of `files` take one.
+fn refuse_device(path: &Path) -> Result<(), Ending> {
+    let named = path.to_str().is_some_and(|text| text.starts_with("soft:") || text.starts_with("vfio-user:"));
+    if path.exists() || !named {
+        return Ok(());
+    }
+    let shown = path.display();
+    Err(Ending::usage(format!(
+        "{shown}: capture takes files and folders that this kernel has mounted, no device"
+    )))
+}
+
 /// The files that were captured: the manifest replaces none of them.
 fn captured(paths: &[PathBuf], manifest: &Manifest) -> Result<Outputs, Ending> {
-    let mut outputs = Outputs::default();
+    let mut outputs = Outputs::new();
     // All are of one file system.
     let system = paths.first().map(|first| first.metadata().map(|found| found.dev())).transpose();
     let system = system.map_err(|error| Ending::file("the captured files", &error))?.unwrap_or_default();

@@ -8,10 +8,10 @@ use serde::Serialize;
 use warpbell_plan::golden::{self, Check};
 use warpbell_plan::{Answer, Calibration, Error, Settings, show_value};
 
-use crate::args::{Global, Output, PlanArgs, plan_flag};
+use crate::args::{Global, Output, PlanArgs, TraceTo, plan_flag};
 use crate::exit::{Ending, FAILED};
 use crate::out;
-use crate::outputs::Outputs;
+use crate::outputs::{self, Outputs};
 
 /// Name and version of the form of `--golden`.
 const GOLDEN_SCHEMA: &str = "warpbell.plan.golden/1";
@@ -42,11 +42,10 @@ fn answer(args: &PlanArgs, global: &Global) -> Result<(), Ending> {
         };
     }
     let answer = ask(&settings)?;
-    let mut outputs = Outputs::default();
-    args.calib.iter().for_each(|path| outputs.keep("the file of --calib", path));
-    plot(args, &settings, &mut outputs)?;
+    refuse_outputs(args)?;
+    plot(args, &settings)?;
     if let Some(to) = &args.trace
-        && tiles::trace(to, &settings, global, &mut outputs)?
+        && tiles::trace(to, &settings, global)?
     {
         return Ok(());
     }
@@ -56,14 +55,26 @@ fn answer(args: &PlanArgs, global: &Global) -> Result<(), Ending> {
     }
 }
 
+/// Refuses to write what this command needs, before anything is written.
+fn refuse_outputs(args: &PlanArgs) -> Result<(), Ending> {
+    let mut outputs = Outputs::new();
+    args.calib.iter().for_each(|path| outputs.keep("the file of --calib", path));
+    let trace = match &args.trace {
+        Some(TraceTo::File(path, _)) => Some(path),
+        _ => None,
+    };
+    let all = [("--svg", args.svg.as_ref()), ("--csv", args.csv.as_ref()), ("--trace", trace)];
+    all.into_iter().try_for_each(|(flag, path)| path.map_or(Ok(()), |path| outputs.claim(flag, path)))
+}
+
 /// Writes what `--svg` and `--csv` ask for.
-fn plot(args: &PlanArgs, settings: &Settings<'_>, outputs: &mut Outputs) -> Result<(), Ending> {
+fn plot(args: &PlanArgs, settings: &Settings<'_>) -> Result<(), Ending> {
     if args.svg.is_none() && args.csv.is_none() {
         return Ok(());
     }
     let Some(plot) = args.model.plot(settings).map_err(refusal)? else { return Ok(()) };
-    args.svg.iter().try_for_each(|path| outputs.write("--svg", path, &plot.svg()))?;
-    args.csv.iter().try_for_each(|path| outputs.write("--csv", path, &plot.csv()))
+    args.svg.iter().try_for_each(|path| outputs::write("--svg", path, &plot.svg()))?;
+    args.csv.iter().try_for_each(|path| outputs::write("--csv", path, &plot.csv()))
 }
 
 fn calibration(path: &Path) -> Result<Calibration, Ending> {

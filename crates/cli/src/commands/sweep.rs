@@ -18,7 +18,7 @@ use warpbell_workload::{
 use crate::args::{BenchArgs, DeviceArgs};
 use crate::date;
 use crate::exit::Ending;
-use crate::outputs::{self, Outputs};
+use crate::outputs;
 
 /// One run that is to be: its point, and which of the repeats of that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +72,8 @@ pub fn origin<'a>(
     });
     let files: BTreeSet<PathBuf> = named.chain(faults.into_iter().cloned()).collect();
     let input = |path: PathBuf| {
-        InputFile::read(path.clone()).map_err(|error| Ending::file(path.display().to_string(), &error))
+        InputFile::read(path.clone())
+            .map_err(|error| Ending::file(format_args!("plan or profile {}", path.display()), &error))
     };
     Ok(Origin {
         command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
@@ -87,8 +88,8 @@ pub fn origin<'a>(
 pub type Rows = (PathBuf, File);
 
 /// The same: created before anything runs.
-pub fn rows(path: Option<&PathBuf>, outputs: &mut Outputs) -> Result<Option<Rows>, Ending> {
-    path.map(|path| Ok((path.clone(), outputs.create("--csv", path)?))).transpose()
+pub fn rows(path: Option<&PathBuf>) -> Result<Option<Rows>, Ending> {
+    path.map(|path| Ok((path.clone(), outputs::create("--csv", path)?))).transpose()
 }
 
 /// Writes them.
@@ -113,7 +114,7 @@ pub fn read_any(flag: &str, path: &Path) -> Result<Kind, Ending> {
         _ => Ending::file(format!("{flag}{}", path.display()), &error),
     })?;
     if text.trim().is_empty() {
-        return Err(wrong(&"the file is empty; the output of a command must go to another file"));
+        return Err(wrong(&"the file is empty; where it is the output of this command, too, name another"));
     }
     #[derive(Deserialize)]
     struct Named {

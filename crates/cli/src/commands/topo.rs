@@ -6,7 +6,7 @@ use warpbell_platform::{Machine, Topology};
 use crate::args::{Global, Output, TopoArgs};
 use crate::exit::{Ending, MISSING};
 use crate::out;
-use crate::outputs::Outputs;
+use crate::outputs::{self, Outputs};
 use crate::tree::Tree;
 
 /// Name and version of the document's form.
@@ -38,9 +38,10 @@ pub fn run(args: &TopoArgs, global: &Global) -> Result<(), Ending> {
         topology = topology.only(index);
     }
     if let Some(file) = &args.svg {
-        let mut outputs = Outputs::default();
+        let mut outputs = Outputs::new();
         outputs.keep("the file of --root", &args.root);
-        outputs.write("--svg", file, &topology.svg())?;
+        outputs.claim("--svg", file)?;
+        outputs::write("--svg", file, &topology.svg())?;
     }
     match global.output() {
         Output::Normal => out::text(&topology.text()),

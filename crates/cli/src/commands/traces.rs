@@ -9,7 +9,7 @@ use warpbell_workload::{BenchReport, ClockKind, TraceForm};
 
 use crate::args::BenchArgs;
 use crate::exit::Ending;
-use crate::outputs::{self, Outputs};
+use crate::outputs;
 
 /// What is to be submitted again, by SSDs of the recording; nothing without `--replay`.
 pub fn recordings(args: &BenchArgs) -> Result<Vec<SsdReplay>, Ending> {
@@ -67,7 +67,7 @@ pub struct TraceOutput {
 }
 
 /// The file of `--trace`, if one is wanted. A trace is of one run.
-pub fn file(args: &BenchArgs, runs: usize, outputs: &mut Outputs) -> Result<Option<TraceOutput>, Ending> {
+pub fn file(args: &BenchArgs, runs: usize) -> Result<Option<TraceOutput>, Ending> {
     let Some(path) = &args.trace.trace else { return Ok(None) };
     if runs > 1 {
         let shown = path.display();
@@ -75,7 +75,7 @@ pub fn file(args: &BenchArgs, runs: usize, outputs: &mut Outputs) -> Result<Opti
             "--trace {shown}: a trace is of one run, and --axis makes {runs}; trace one of them"
         )));
     }
-    let file = outputs.create("--trace", path)?;
+    let file = outputs::create("--trace", path)?;
     Ok(Some(TraceOutput { file, path: path.clone(), form: args.trace.trace_format }))
 }
 

@@ -90,8 +90,8 @@ impl Wait {
 
     fn words(self) -> &'static str {
         match self {
-            Wait::Start => "nobody listens there yet; for two seconds",
-            Wait::Turn => "its server serves another client, or hangs; until it answers, or Ctrl-C",
+            Wait::Start => "nobody listens there yet; gives up after two seconds",
+            Wait::Turn => "its server serves another client, or hangs; goes on until it answers, or Ctrl-C",
         }
     }
 }

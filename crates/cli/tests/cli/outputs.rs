@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::Command;
 
 use crate::common::{ok, refused};
 
@@ -84,15 +85,38 @@ fn no_output_replaces_an_input() {
 #[test]
 fn two_outputs_are_two_files() {
     let folder = Folder::new();
-    let line = "bench soft:size=1m --io-limit 4k --trace {}/new --csv {}/new";
-    let line = line.replace("{}", &folder.0.path().display().to_string());
-    let (code, error) = refused(&line.split(' ').collect::<Vec<_>>());
-    assert!(
-        code == 3 && error.contains("--csv") && error.contains("the file of --trace, too"),
-        "{code}: {error}"
+    let bench = "bench soft:size=1m --io-limit 4k --trace {}/b.json --csv {}/b.json";
+    folder.refuses(bench, "b.json", &["--csv", "the file of --trace, too"]);
+    folder.refuses(
+        "plan tlp --svg {}/b.json --csv {}/b.json",
+        "b.json",
+        &["--csv", "the file of --svg, too"],
     );
+    let new = folder.path("new");
+    let (code, error) = refused(&["plan", "tlp", "--svg", &new, "--csv", &new]);
+    assert!(code == 3 && error.contains("the file of --svg, too") && !Path::new(&new).exists(), "{error}");
     // What is no file has room for both.
     ok(&["plan", "tlp", "--svg", "/dev/null", "--csv", "/dev/null"]);
+}
+
+#[test]
+fn the_file_of_standard_output_is_an_output() {
+    let folder = Folder::new();
+    let log = folder.path("log");
+    std::fs::write(&log, "before\n").expect("a log");
+    let to = std::fs::File::options().append(true).open(&log).expect("it is there");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_warpbell"));
+    command.args(["plan", "tlp", "--csv", "/dev/stdout"]).stdout(to);
+    let ended = command.output().expect("the command ends");
+    let error = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.code() == Some(3) && error.contains("this is standard output"), "{error}");
+    assert_eq!(std::fs::read_to_string(&log).expect("it is there"), "before\n");
+}
+
+#[test]
+fn an_input_that_is_read_again_is_no_pipe() {
+    let (code, error) = refused(&["bench", "soft:size=1m", "--io-limit", "4k", "--fault", "/dev/null"]);
+    assert!(code == 2 && error.contains("plan or profile /dev/null: no regular file"), "{code}: {error}");
 }
 
 #[test]

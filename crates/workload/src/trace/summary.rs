@@ -52,7 +52,11 @@ impl TraceSummary {
         let mut tails: BTreeMap<u16, u32> = BTreeMap::new();
         for event in events {
             match event.what {
-                What::Submit { .. } => sum.commands += 1,
+                What::Submit { index, .. } => {
+                    sum.commands += 1;
+                    // What no doorbell told of begins with the first entry.
+                    tails.entry(event.qid).or_insert(index);
+                }
                 What::SqDoorbell { index, register, .. } => {
                     told += 1;
                     sum.sq_doorbells += u64::from(register);
@@ -118,6 +122,7 @@ mod tests {
         ];
         let sum = TraceSummary::of(&events, 10);
         assert_eq!((sum.commands, sum.sq_doorbells, sum.largest_batch), (4, 1, 3));
+        assert_eq!(TraceSummary::of(&events[..2], 2).largest_batch, 1, "the first doorbell counts");
         assert_eq!((sum.overwritten_events, sum.smallest_clock_step_ns), (3, Some(7)));
         assert_eq!((sum.commands_per_doorbell, sum.completions_per_reap), (2.0, 4.0));
     }

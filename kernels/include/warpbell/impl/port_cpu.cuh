@@ -43,7 +43,7 @@ WARPBELL_PORT u32 polls_alone() { return simt::is_charged() ? 1 : 32; }
 // So that simulations meet a loss early and late.
 WARPBELL_PORT u32 polls_per_state() { return simt::is_charged() ? 256 : polls_per_clock; }
 // In real time, where the lanes of a warp take turns on one processor: a collective is a switch of stacks for
-// each lane, and orders whatever lanes did before it. Else lanes work together as on a GPU.
+// each lane. Else lanes work together as on a GPU.
 WARPBELL_PORT bool collectives_are_dear() { return simt::is_plain(); }
 constexpr u32 entries_together = 4;
 constexpr u32 room_wanted = 8;

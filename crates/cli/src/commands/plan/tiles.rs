@@ -11,18 +11,13 @@ use super::refusal;
 use crate::args::{Global, Output, TraceTo};
 use crate::exit::Ending;
 use crate::out;
-use crate::outputs::{self, Outputs};
+use crate::outputs;
 
 /// Name and version of what stands under the key `warpbell` of a file for viewers.
 const CHROME_SCHEMA: &str = "warpbell.plan.tiles.chrome-trace/1";
 
 /// Writes the schedule. True where that was in place of the answer.
-pub fn trace(
-    to: &TraceTo,
-    settings: &Settings<'_>,
-    global: &Global,
-    outputs: &mut Outputs,
-) -> Result<bool, Ending> {
+pub fn trace(to: &TraceTo, settings: &Settings<'_>, global: &Global) -> Result<bool, Ending> {
     let schedule = TileSchedule::of(settings).map_err(refusal)?;
     match to {
         TraceTo::Stdout => match global.output() {
@@ -30,7 +25,7 @@ pub fn trace(
             Output::Json => out::json(&schedule)?,
         },
         TraceTo::File(path, form) => {
-            let file = BufWriter::new(outputs.create("--trace", path)?);
+            let file = BufWriter::new(outputs::create("--trace", path)?);
             write(&schedule, *form, file).map_err(|error| outputs::failed("--trace", path, &error))?;
         }
     }

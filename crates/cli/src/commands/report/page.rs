@@ -19,7 +19,7 @@ use crate::args::{Form, Global, ReportArgs};
 use crate::commands::sweep;
 use crate::exit::Ending;
 use crate::out;
-use crate::outputs::Outputs;
+use crate::outputs::{self, Outputs};
 use body::Body;
 use data::Source;
 use experiments::Found;
@@ -57,14 +57,17 @@ pub fn run(args: &ReportArgs, global: &Global) -> Result<(), Ending> {
         }
     }
     data::complete(&mut sources);
-    let mut outputs = Outputs::default();
+    let mut outputs = Outputs::new();
     args.files.iter().for_each(|path| outputs.keep("an input of this command", path));
+    if let Form::File(path) = &global.form {
+        outputs.claim("--output", path)?;
+    }
     let sections = sections(&sources, &found, args);
     if let Some(folder) = &args.pictures {
         files::write(folder, &sections, &mut outputs)?;
     }
     match &global.form {
-        Form::File(path) => outputs.write("--output", path, &page(&names(&sources, &found), &sections)),
+        Form::File(path) => outputs::write("--output", path, &page(&names(&sources, &found), &sections)),
         Form::Normal if args.pictures.is_some() => Ok(()),
         Form::Normal | Form::Json | Form::FioJson => out::text(&page(&names(&sources, &found), &sections)),
     }

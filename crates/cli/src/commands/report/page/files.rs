@@ -20,7 +20,8 @@ pub fn write(folder: &Path, sections: &[Section], outputs: &mut Outputs) -> Resu
                 false => format!("{}: {}", section.name, figure.heading),
             };
             let path = folder.join(free(&title, &mut taken));
-            outputs.write(FLAG, &path, &figure.file(&title, &section.notes))?;
+            outputs.claim(FLAG, &path)?;
+            outputs::write(FLAG, &path, &figure.file(&title, &section.notes))?;
             out::text(&format!("{}\n", path.display()))?;
         }
     }
