@@ -43,14 +43,18 @@ impl Outputs {
     /// Of one that needs the files behind these devices, and those that it has read to measure them.
     pub fn beside(device: &DeviceArgs, origin: &Origin) -> Result<Outputs, Ending> {
         let mut outputs = Outputs::new();
-        for name in device.devices() {
-            let DeviceName::Soft(text) = name else { continue };
-            for file in permission::files_behind(text)? {
-                outputs.keep(format_args!("the file behind {name}"), &file);
-            }
-        }
-        origin.inputs.iter().for_each(|input| outputs.keep("an input of this command", &input.path));
+        device.devices().try_for_each(|name| outputs.keep_device(name))?;
+        origin.inputs.iter().for_each(|input| outputs.keep("a plan or profile of this command", &input.path));
         Ok(outputs)
+    }
+
+    /// From now on no output replaces the files behind a soft controller.
+    pub fn keep_device(&mut self, name: &DeviceName) -> Result<(), Ending> {
+        let DeviceName::Soft(text) = name else { return Ok(()) };
+        for file in permission::files_behind(text)? {
+            self.keep(format_args!("the file behind {name}"), &file);
+        }
+        Ok(())
     }
 
     /// From now on no output replaces this file, if it is there.
@@ -65,9 +69,22 @@ impl Outputs {
         self.taken.push((Identity::Numbered(device, number), what.to_string()));
     }
 
-    /// The file of `flag` is to be written. Refused, while all files are as they were: one whose content is needed, that of
-    /// another option, a disk. Options may share a pipe or terminal.
+    /// Claims the file of `flag`; nothing is written yet. Refused: what [`Outputs::refuse`] refuses, and the file of another
+    /// option.
     pub fn claim(&mut self, flag: &str, path: &Path) -> Result<(), Ending> {
+        if let Some(identity) = self.free(flag, path)? {
+            self.taken.push((identity, format!("the file of {flag}, too")));
+        }
+        Ok(())
+    }
+
+    /// Refuses to write to a file whose content is needed, and to a disk. Options may share a pipe or terminal.
+    pub fn refuse(&self, flag: &str, path: &Path) -> Result<(), Ending> {
+        self.free(flag, path).map(drop)
+    }
+
+    /// What is known of a file that nothing else needs; nothing of a pipe or terminal.
+    fn free(&self, flag: &str, path: &Path) -> Result<Option<Identity>, Ending> {
         let shown = path.display();
         if path == Path::new("-") {
             return Err(Ending::usage(format!("{flag} -: name a file; standard output has the result")));
@@ -78,34 +95,49 @@ impl Outputs {
         let identity = match path.metadata() {
             Ok(found) if found.file_type().is_block_device() => return refused("a block device"),
             Ok(found) if found.is_file() => Identity::Numbered(found.dev(), found.ino()),
-            Ok(_) => return Ok(()),
+            Ok(_) => return Ok(None),
             Err(_) => Identity::Named(resolved(path)),
         };
-        if let Some((_, what)) = self.taken.iter().find(|(taken, _)| *taken == identity) {
-            return refused(what);
+        match self.taken.iter().find(|(taken, _)| *taken == identity) {
+            Some((_, what)) => refused(what),
+            None => Ok(Some(identity)),
         }
-        self.taken.push((identity, format!("the file of {flag}, too")));
-        Ok(())
     }
 }
 
-/// The path of a file that is not there, by the folder that it would lie in.
+/// The path of a file that is not there, by the folder that it would lie in; of a link, that of what it leads to.
 fn resolved(path: &Path) -> PathBuf {
+    if let Ok(target) = path.read_link() {
+        let target = path.parent().unwrap_or(Path::new("")).join(target);
+        return if target.read_link().is_err() { resolved(&target) } else { target };
+    }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     path.file_name().map_or_else(|| folder.clone(), |name| folder.join(name))
 }
 
-/// Creates the file of `flag`, which was claimed, or empties it.
-pub fn create(flag: &str, path: &Path) -> Result<File, Ending> {
+/// Opens the file of `flag`, which was claimed, and creates it. What is in it stays until there is something new.
+pub fn open(flag: &str, path: &Path) -> Result<File, Ending> {
     // A pipe that nobody reads is an error, not something to wait for.
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).custom_flags(OFlags::NONBLOCK.bits() as i32);
+    options.write(true).create(true).truncate(false).custom_flags(OFlags::NONBLOCK.bits() as i32);
     let file = options.open(path).and_then(|file| {
         fcntl_setfl(&file, OFlags::empty())?;
         Ok(file)
     });
     file.map_err(|error| failed(flag, path, &error))
+}
+
+/// Empties an open file; a pipe or terminal has nothing to lose.
+pub fn empty(file: &File) -> std::io::Result<()> {
+    if file.metadata()?.is_file() { file.set_len(0) } else { Ok(()) }
+}
+
+/// Opens the file of `flag`, and empties it.
+pub fn create(flag: &str, path: &Path) -> Result<File, Ending> {
+    let file = open(flag, path)?;
+    empty(&file).map_err(|error| failed(flag, path, &error))?;
+    Ok(file)
 }
 
 /// Writes the file of `flag`, all of it.

@@ -97,6 +97,11 @@ struct Outgoing<'a> {
     same: bool,
 }
 
+/// Where a file goes: its name without `above`, in folder `to`.
+pub fn target(to: &Path, above: &str, name: &str) -> PathBuf {
+    to.join(name.strip_prefix(above).unwrap_or(name).trim_start_matches('/'))
+}
+
 /// Writes `files` into folder `to`, under their names without `above`. Each appears whole, or not at all. Those that are
 /// there with the same contents are left as they are; whatever else has such a name is replaced if `force` says so.
 ///
@@ -116,8 +121,7 @@ pub fn export(
         if going_on(stop).is_break() {
             return Ok(Exported { stopped: true, ..exported });
         }
-        let inner = name.strip_prefix(above).unwrap_or(name).trim_start_matches('/');
-        let path = to.join(inner);
+        let path = target(to, above, name);
         let same = is_there(&path, file, force)?;
         outgoing.push(Outgoing { name, file, path, same });
     }

@@ -8,17 +8,16 @@ use serde::de::DeserializeOwned;
 /// Bytes of such a file at most: what is larger was not written by hand.
 const MAX_BYTES: u64 = 1 << 20;
 /// Characters at most of what the parser says: it repeats strings of the file.
-const MAX_WORDS: usize = 200;
+const MAX_CHARS: usize = 200;
 
 /// The file's text.
 pub fn read(path: &Path) -> Result<String> {
-    let mut text = String::new();
-    let mut file = std::fs::File::open(path)?.take(MAX_BYTES + 1);
-    file.read_to_string(&mut text)?;
-    if text.len() as u64 > MAX_BYTES {
-        return Err(Error::new(ErrorKind::FileTooLarge, format!("above {MAX_BYTES} bytes")));
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(Error::new(ErrorKind::FileTooLarge, format!("larger than {MAX_BYTES} bytes")));
     }
-    Ok(text)
+    String::from_utf8(bytes).map_err(|_| Error::new(ErrorKind::InvalidData, "no text: it is not UTF-8"))
 }
 
 /// What the text says; or where it is wrong, and how, on one line.
@@ -28,7 +27,7 @@ pub fn parse<T: DeserializeOwned>(text: &str) -> std::result::Result<T, String> 
         let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
         let words = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
-        let words = match words.char_indices().nth(MAX_WORDS) {
+        let words = match words.char_indices().nth(MAX_CHARS) {
             Some((end, _)) => format!("{}…", &words[..end]),
             None => words,
         };
@@ -69,7 +68,11 @@ mod tests {
         let path = folder.path().join("large.toml");
         std::fs::write(&path, "#".repeat(1 << 20)).unwrap();
         assert_eq!(read(&path).unwrap().len(), 1 << 20);
-        std::fs::write(&path, "#".repeat((1 << 20) + 1)).unwrap();
-        assert_eq!(read(&path).unwrap_err().to_string(), "above 1048576 bytes");
+        // The limit lies within a letter.
+        std::fs::write(&path, "#".to_owned() + &"ü".repeat(1 << 19)).unwrap();
+        assert_eq!(read(&path).unwrap_err().to_string(), "larger than 1048576 bytes");
+        // More than memory has: it is not read.
+        std::fs::File::create(&path).unwrap().set_len(1 << 42).unwrap();
+        assert_eq!(read(&path).unwrap_err().to_string(), "larger than 1048576 bytes");
     }
 }

@@ -37,10 +37,11 @@ fn digits(value: f64) -> String {
     }
 }
 
-/// Seconds with two decimals; short times in milliseconds.
+/// Seconds with two decimals; milliseconds below 0.1 s, and microseconds below 0.1 ms.
 pub fn seconds(nanoseconds: u64) -> String {
     match nanoseconds {
-        0..100_000_000 => format!("{}ms", digits(nanoseconds as f64 / 1e6)),
+        0..100_000 => format!("{}us", digits(nanoseconds as f64 / 1e3)),
+        100_000..100_000_000 => format!("{}ms", digits(nanoseconds as f64 / 1e6)),
         _ => format!("{:.2}s", nanoseconds as f64 / 1e9),
     }
 }
@@ -57,7 +58,7 @@ mod tests {
     #[test]
     fn short_times_have_their_digits() {
         let shown = [0, 2_061_000, 99_940_000, 100_000_000, 3_004_000_000].map(seconds);
-        assert_eq!(shown, ["0ms", "2.06ms", "99.9ms", "0.10s", "3.00s"]);
+        assert_eq!(shown, ["0us", "2.06ms", "99.9ms", "0.10s", "3.00s"]);
         assert_eq!([4096.0 * 1000.0, 6_090_752_000.0].map(mib_per_s), ["3.91", "5809"]);
     }
 

@@ -163,17 +163,28 @@ Examples:
   warpbell bench resident: --api raw --queues 4 --iodepth 64
 --help shows all options, -h the essential ones.";
 
+/// Options without a value.
+const SWITCHES: [&str; 2] = ["recover", "wide-cids"];
+
 impl BenchArgs {
     /// Refuses an option that an axis sets at each point: the value that was given would be ignored.
     pub fn refuse_replaced(&self, given: &ArgMatches) -> Result<(), Ending> {
-        let id = |axis: &Axis| axis.name().replace('-', "_");
-        let typed = |axis: &&Axis| given.value_source(&id(axis)) == Some(ValueSource::CommandLine);
-        let Some(axis) = self.axis.iter().find(typed) else { return Ok(()) };
-        let (name, values) = (axis.name(), given.get_raw(&id(axis)).into_iter().flatten());
-        let values = values.map(|value| value.to_string_lossy()).collect::<Vec<_>>().join(",");
-        Err(Ending::usage(format!(
-            "--{name} {values}: --axis {name} sets it at each point; leave one of them out"
-        )))
+        let typed = |id: &str| given.value_source(id) == Some(ValueSource::CommandLine);
+        for axis in self.axis.iter().map(Axis::name) {
+            let off = axis == "recover" && typed("no_recover");
+            let id = axis.replace('-', "_");
+            if off || typed(&id) {
+                let values = given.get_raw(&id).into_iter().flatten().map(|value| value.to_string_lossy());
+                let values: Vec<_> = values.filter(|_| !SWITCHES.contains(&axis)).collect();
+                let name = if off { "no-recover" } else { axis };
+                let option = format!("--{name} {}", values.join(","));
+                return Err(Ending::usage(format!(
+                    "{}: --axis {axis} sets it at each point; leave one of them out",
+                    option.trim_end()
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// The options of one run, before any axis.

@@ -58,7 +58,7 @@ impl std::str::FromStr for Roof {
         let digits = number.trim_end_matches(|letter: char| letter.is_ascii_alphabetic() || letter == '/');
         let value: f64 = digits.parse().ok().filter(|value: &f64| *value > 0.0).ok_or_else(form)?;
         let unit = match number[digits.len()..].trim_end_matches("/s").trim_end_matches('B') {
-            "" if ios || number.len() > digits.len() => 1.0,
+            "" if ios || number.contains('B') => 1.0,
             "k" => 1e3,
             "M" => 1e6,
             "G" => 1e9,
@@ -122,7 +122,7 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Roof>().unwrap().rate, rate, "{text}");
         }
-        for text in ["ssd", "=1GB", "ssd=6.8", "ssd=fast", "ssd=-1GB", "ssd=1GiB"] {
+        for text in ["ssd", "=1GB", "ssd=6.8", "ssd=6.8/s", "ssd=fast", "ssd=-1GB", "ssd=1GiB"] {
             assert!(text.parse::<Roof>().unwrap_err().contains("expected NAME=RATE"), "{text}");
         }
     }

@@ -84,11 +84,12 @@ fn refuse_outputs(args: &BenchArgs, origin: &Origin) -> Result<(), Ending> {
     let mut outputs = Outputs::beside(&args.device, origin)?;
     let (results, trace) = (&args.results, &args.trace);
     let needed =
-        [("--replay", &trace.replay), ("--resume", &results.resume), ("--journal", &results.journal)];
+        [("--replay", &trace.replay), ("--resume", &results.resume), ("--manifest", &args.part.manifest)];
     for (flag, path) in needed {
         path.iter().for_each(|path| outputs.keep(format_args!("the file of {flag}"), path));
     }
-    for (flag, path) in [("--trace", &trace.trace), ("--csv", &results.csv)] {
+    let written = [("--journal", &results.journal), ("--trace", &trace.trace), ("--csv", &results.csv)];
+    for (flag, path) in written {
         path.iter().try_for_each(|path| outputs.claim(flag, path))?;
     }
     Ok(())

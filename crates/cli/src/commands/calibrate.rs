@@ -3,7 +3,6 @@
 mod constants;
 
 use std::fmt::Write;
-use std::fs::OpenOptions;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -62,14 +61,13 @@ pub fn run(args: &CalibrateArgs, global: &Global, stop: Arc<AtomicBool>) -> Resu
 fn keep(path: &Path, calibration: &Calibration) -> Result<(), Ending> {
     let mut text = serde_json::to_string_pretty(calibration).map_err(Ending::failed)?;
     text.push('\n');
-    std::fs::write(path, text).map_err(|error| outputs::failed("--out", path, &error))
+    outputs::write("--out", path, &text)
 }
 
 /// Whether the file at `path` had to be created. What is in it stays until there is something new.
 fn writable(path: &Path) -> Result<bool, Ending> {
-    let new = !path.exists();
-    let opened = OpenOptions::new().create(true).append(true).open(path);
-    opened.map(|_| new).map_err(|error| outputs::failed("--out", path, &error))
+    let new = path.symlink_metadata().is_err();
+    outputs::open("--out", path).map(|_| new)
 }
 
 fn measure(

@@ -12,6 +12,7 @@ use warpbell_files::{Catalogue, Error, OpenOptions};
 use crate::args::{DeviceArgs, ExportArgs, Global, ImportArgs, Output, RemoveArgs, VerifyArgs};
 use crate::exit::{Ending, FAILED, INTERRUPTED, explained};
 use crate::open::{Access, open_named};
+use crate::outputs::Outputs;
 use crate::part::of;
 use crate::progress::{Goal, watch};
 use crate::{out, units};
@@ -184,6 +185,14 @@ pub fn verify(args: &VerifyArgs, global: &Global, stop: &AtomicBool) -> Result<(
     }
 }
 
+/// Refuses to write in the place of the device's own file, which is being read.
+fn refuse_image(args: &ExportArgs, files: &[(&str, &File)], above: &str) -> Result<(), Ending> {
+    let mut outputs = Outputs::new();
+    args.device.devices().try_for_each(|name| outputs.keep_device(name))?;
+    let target = |name: &str| warpbell_files::export::target(&args.to, above, name);
+    files.iter().try_for_each(|(name, _)| outputs.refuse("--to", &target(name)))
+}
+
 /// Runs `export`.
 pub fn export(args: &ExportArgs, global: &Global, stop: &AtomicBool) -> Result<(), Ending> {
     let (ssd, path) = opened(&args.device, "files export")?;
@@ -192,6 +201,7 @@ pub fn export(args: &ExportArgs, global: &Global, stop: &AtomicBool) -> Result<(
     let files = catalogue.below(&path).map_err(|error| of(&ssd, error))?;
     // What is named keeps its own name, and not those of the folders above it.
     let above = path.trim_matches('/').rsplit_once('/').map_or("", |(above, _)| above);
+    refuse_image(args, &files, above)?;
     let (total, done) = (bytes(&files), AtomicU64::new(0));
     let count = || (0, done.load(Ordering::Relaxed));
     let exported = watch("export", Goal::Bytes(total), &count, || {

@@ -47,11 +47,23 @@ pub fn capture(args: &CaptureArgs, global: &Global, stop: &AtomicBool) -> Result
     let text = manifest.to_json().map_err(|error| ending(&error))?;
     match &global.form {
         Form::File(path) => {
-            captured(&args.paths, &manifest)?.claim("-o", path)?;
+            captured(&args.paths, &manifest)?.claim("--output", path)?;
+            refuse_others(path)?;
             save(path, &text).map_err(|error| Ending::file(path.display(), &error))?;
             out::text(&summary(path, &manifest))
         }
         _ => out::text(&text),
+    }
+}
+
+/// Refuses what the manifest would take the place of, and is no file: a device, or a link and not what it leads to.
+fn refuse_others(path: &Path) -> Result<(), Ending> {
+    match path.symlink_metadata() {
+        Ok(there) if !there.is_file() => Err(Ending::usage(format!(
+            "--output {}: this is no regular file, and is not replaced",
+            path.display()
+        ))),
+        _ => Ok(()),
     }
 }
 

@@ -61,7 +61,7 @@ pub fn in_order(mut runs: Vec<(usize, Run)>) -> Vec<Run> {
     runs.into_iter().map(|(_, run)| run).collect()
 }
 
-/// How and where this command measures these devices. Its points have these plans of faults, beside those of names.
+/// How and where this command measures these devices. Its points have these plans of faults, beside those of the device.
 pub fn origin<'a>(
     device: &DeviceArgs,
     faults: impl IntoIterator<Item = &'a PathBuf>,
@@ -70,7 +70,8 @@ pub fn origin<'a>(
         DeviceName::Soft(text) => SoftConfig::plans(text),
         _ => Vec::new(),
     });
-    let files: BTreeSet<PathBuf> = named.chain(faults.into_iter().cloned()).collect();
+    let files: BTreeSet<PathBuf> =
+        named.chain(device.fault.clone()).chain(faults.into_iter().cloned()).collect();
     let input = |path: PathBuf| {
         InputFile::read(path.clone())
             .map_err(|error| Ending::file(format_args!("plan or profile {}", path.display()), &error))
@@ -87,15 +88,16 @@ pub fn origin<'a>(
 /// The file of `--csv`, and its name.
 pub type Rows = (PathBuf, File);
 
-/// The same: created before anything runs.
+/// The same: opened before anything runs.
 pub fn rows(path: Option<&PathBuf>) -> Result<Option<Rows>, Ending> {
-    path.map(|path| Ok((path.clone(), outputs::create("--csv", path)?))).transpose()
+    path.map(|path| Ok((path.clone(), outputs::open("--csv", path)?))).transpose()
 }
 
 /// Writes them.
 pub fn write_rows(to: Option<Rows>, rows: impl FnOnce() -> String) -> Result<(), Ending> {
     let Some((path, mut file)) = to else { return Ok(()) };
-    file.write_all(rows().as_bytes()).map_err(|error| outputs::failed("--csv", &path, &error))
+    let written = outputs::empty(&file).and_then(|()| file.write_all(rows().as_bytes()));
+    written.map_err(|error| outputs::failed("--csv", &path, &error))
 }
 
 /// What a file has.

@@ -59,7 +59,7 @@ pub fn one_each(replays: Vec<SsdReplay>, ssds: usize) -> Result<Vec<Option<Arc<S
     Ok(replays.into_iter().map(|replay| Some(Arc::new(replay))).collect())
 }
 
-/// Where the trace goes: created before anything runs, so that a run is not lost to a bad path.
+/// Where the trace goes: opened before anything runs, so that a run is not lost to a bad path.
 pub struct TraceOutput {
     file: File,
     path: PathBuf,
@@ -75,7 +75,7 @@ pub fn file(args: &BenchArgs, runs: usize) -> Result<Option<TraceOutput>, Ending
             "--trace {shown}: a trace is of one run, and --axis makes {runs}; trace one of them"
         )));
     }
-    let file = outputs::create("--trace", path)?;
+    let file = outputs::open("--trace", path)?;
     Ok(Some(TraceOutput { file, path: path.clone(), form: args.trace.trace_format }))
 }
 
@@ -90,6 +90,7 @@ impl TraceOutput {
         let virtual_time = runs().any(|(_, run)| run.clock == ClockKind::Virtual);
         let target = reports.first().map(|report| report.target.clone()).unwrap_or_default();
         let trace = TraceFile::new(target, virtual_time, runs().map(of_run).collect());
-        trace.write(self.form, &self.file).map_err(|error| outputs::failed("--trace", &self.path, &error))
+        let written = outputs::empty(&self.file).and_then(|()| trace.write(self.form, &self.file));
+        written.map_err(|error| outputs::failed("--trace", &self.path, &error))
     }
 }

@@ -69,16 +69,20 @@ fn no_output_replaces_an_input() {
     folder.refuses(
         &format!("{bench} --fault {{}}/f.toml --csv {{}}/f.toml"),
         "f.toml",
-        &["--csv", "an input"],
+        &["--csv", "a plan or profile"],
     );
-    folder.refuses("bench soft:size=1m,faults={}/f.toml --csv {}/f.toml", "f.toml", &["--csv", "an input"]);
+    folder.refuses(
+        "bench soft:size=1m,faults={}/f.toml --csv {}/f.toml",
+        "f.toml",
+        &["--csv", "a plan or profile"],
+    );
     folder.refuses(
         &format!("{bench} --resume {{}}/b.json --csv {{}}/b.json"),
         "b.json",
         &["the file of --resume"],
     );
     std::fs::rename(folder.path("b.json"), folder.path("b.html")).expect("a result may have any name");
-    folder.refuses("report {}/b.html -o {}/b.html", "b.html", &["--output", "an input"]);
+    folder.refuses("report {}/b.html -o {}/b.html", "b.html", &["--output", "a result that is read"]);
     folder.refuses("plan tlp --calib {}/c.json --svg {}/c.json", "c.json", &["--svg", "the file of --calib"]);
 }
 
@@ -97,6 +101,35 @@ fn two_outputs_are_two_files() {
     assert!(code == 3 && error.contains("the file of --svg, too") && !Path::new(&new).exists(), "{error}");
     // What is no file has room for both.
     ok(&["plan", "tlp", "--svg", "/dev/null", "--csv", "/dev/null"]);
+}
+
+#[test]
+fn experiments_and_calibration_keep_their_plans_too() {
+    let folder = Folder::new();
+    let notice = "bench notice soft:size=1m --fault {}/f.toml --csv {}/f.toml";
+    folder.refuses(notice, "f.toml", &["--csv", "a plan or profile"]);
+    let calibrate = "bench calibrate soft:size=1m --fault {}/f.toml --out {}/f.toml";
+    folder.refuses(calibrate, "f.toml", &["--out", "a plan or profile"]);
+    let journal = "bench soft:size=1m --io-limit 4k --fault {}/f.toml --journal {}/f.toml";
+    folder.refuses(journal, "f.toml", &["--journal", "a plan or profile"]);
+    let manifest = "bench soft:size=1m#/a --io-limit 4k --manifest {}/b.json --csv {}/b.json";
+    folder.refuses(manifest, "b.json", &["--csv", "the file of --manifest"]);
+}
+
+#[test]
+fn a_file_stays_as_it_is_where_another_cannot_be_written() {
+    let folder = Folder::new();
+    let before = std::fs::read(folder.path("b.json")).expect("it is there");
+    let (kept, missing) = (folder.path("b.json"), folder.path("none/x.csv"));
+    let flags = ["bench", "soft:size=1m", "--io-limit", "4k", "--trace", &kept, "--csv", &missing];
+    let (code, error) = refused(&flags);
+    assert!(code == 2 && error.contains("none/x.csv"), "{code}: {error}");
+    assert!(std::fs::read(&kept).expect("it is there") == before);
+    // A link that leads nowhere yet is the file that it leads to.
+    symlink("later", folder.path("early")).expect("a link");
+    let (early, later) = (folder.path("early"), folder.path("later"));
+    let (code, error) = refused(&["plan", "tlp", "--svg", &early, "--csv", &later]);
+    assert!(code == 3 && error.contains("the file of --svg, too"), "{code}: {error}");
 }
 
 #[test]

@@ -58,7 +58,7 @@ pub fn run(args: &ReportArgs, global: &Global) -> Result<(), Ending> {
     }
     data::complete(&mut sources);
     let mut outputs = Outputs::new();
-    args.files.iter().for_each(|path| outputs.keep("an input of this command", path));
+    args.files.iter().for_each(|path| outputs.keep("a result that is read", path));
     if let Form::File(path) = &global.form {
         outputs.claim("--output", path)?;
     }

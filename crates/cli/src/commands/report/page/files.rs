@@ -12,7 +12,7 @@ use crate::outputs::{self, Outputs};
 pub fn write(folder: &Path, sections: &[Section], outputs: &mut Outputs) -> Result<(), Ending> {
     const FLAG: &str = "--pictures";
     std::fs::create_dir_all(folder).map_err(|error| outputs::failed(FLAG, folder, &error))?;
-    let mut taken = HashSet::new();
+    let (mut taken, mut pictures) = (HashSet::new(), Vec::new());
     for section in sections {
         for figure in section.body.pictures() {
             let title = match section.name.is_empty() {
@@ -21,11 +21,13 @@ pub fn write(folder: &Path, sections: &[Section], outputs: &mut Outputs) -> Resu
             };
             let path = folder.join(free(&title, &mut taken));
             outputs.claim(FLAG, &path)?;
-            outputs::write(FLAG, &path, &figure.file(&title, &section.notes))?;
-            out::text(&format!("{}\n", path.display()))?;
+            pictures.push((path, figure.file(&title, &section.notes)));
         }
     }
-    Ok(())
+    pictures.iter().try_for_each(|(path, text)| {
+        outputs::write(FLAG, path, text)?;
+        Ok(out::text(&format!("{}\n", path.display()))?)
+    })
 }
 
 /// Letters of a name at most: file systems take 255 bytes.
