@@ -161,3 +161,19 @@ fn an_earlier_output_is_replaced() {
     let text = std::fs::read_to_string(Path::new(&rows)).expect("rows");
     assert!(text.starts_with("device,") && !text.contains("xx"), "{text}");
 }
+
+#[test]
+fn an_export_replaces_no_file_behind_its_device() {
+    let folder = Folder::new();
+    let (image, inside) = (folder.path("big.img"), folder.path("in"));
+    std::fs::File::create(&image).and_then(|file| file.set_len(16 << 20)).expect("an image");
+    std::fs::create_dir(&inside).expect("a folder");
+    std::fs::write(format!("{inside}/big.img"), "short").expect("a file of the same name");
+    let (device, allowed) = (format!("soft:file={image}"), format!("--allow-write={image}"));
+    ok(&["files", "import", &format!("{inside}/"), &device, &allowed]);
+    folder.refuses(
+        &format!("files export {device} --to {{}} --force"),
+        "big.img",
+        &["--to", "the file behind soft:file="],
+    );
+}

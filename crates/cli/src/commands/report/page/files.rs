@@ -26,7 +26,7 @@ pub fn write(folder: &Path, sections: &[Section], outputs: &mut Outputs) -> Resu
     }
     pictures.iter().try_for_each(|(path, text)| {
         outputs::write(FLAG, path, text)?;
-        Ok(out::text(&format!("{}\n", path.display()))?)
+        out::text(&format!("{}\n", path.display()))
     })
 }
 
