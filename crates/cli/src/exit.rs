@@ -132,6 +132,11 @@ fn usage_line(error: &clap::Error) -> String {
     if let Some(hint) = hint(error) {
         return hint;
     }
+    in_one_line(error)
+}
+
+/// The first paragraph and the tips, and where the options are listed for one that is not there.
+fn in_one_line(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let mut paragraphs = text.split("\n\n");
     let mut line = one_line(paragraphs.next().unwrap_or_default().trim_start_matches("error: "));

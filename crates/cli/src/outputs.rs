@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -107,9 +107,12 @@ impl Outputs {
 
 /// The path of a file that is not there, by the folder that it would lie in; of a link, that of what it leads to.
 fn resolved(path: &Path) -> PathBuf {
-    if let Ok(target) = path.read_link() {
-        let target = path.parent().unwrap_or(Path::new("")).join(target);
-        return if target.read_link().is_err() { resolved(&target) } else { target };
+    /// As many links as Linux follows.
+    const LINKS: usize = 40;
+    let mut path = path.to_owned();
+    for _ in 0..LINKS {
+        let Ok(target) = path.read_link() else { break };
+        path = path.parent().unwrap_or(Path::new("")).join(target);
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
@@ -125,7 +128,10 @@ pub fn open(flag: &str, path: &Path) -> Result<File, Ending> {
         fcntl_setfl(&file, OFlags::empty())?;
         Ok(file)
     });
-    file.map_err(|error| failed(flag, path, &error))
+    file.map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::NXIO) => Ending::failed(format!("{flag} {}: nobody reads this pipe", path.display())),
+        _ => failed(flag, path, &error),
+    })
 }
 
 /// Empties an open file; a pipe or terminal has nothing to lose.
@@ -147,14 +153,7 @@ pub fn write(flag: &str, path: &Path, text: &str) -> Result<(), Ending> {
 
 /// Ends for a file that could not be written.
 pub fn failed(flag: &str, path: &Path, error: &std::io::Error) -> Ending {
-    let named = format!("{flag} {}", path.display());
-    match error.kind() {
-        ErrorKind::AlreadyExists => Ending::usage(format!("{named}: this is no folder")),
-        _ if Errno::from_io_error(error) == Some(Errno::NXIO) => {
-            Ending::failed(format!("{named}: nobody reads this pipe"))
-        }
-        _ => Ending::file(named, error),
-    }
+    Ending::file(format_args!("{flag} {}", path.display()), error)
 }
 
 #[cfg(test)]

@@ -80,7 +80,7 @@ fn resident(
 }
 
 /// Refuses to write what this command needs, before a device or a file is touched.
-fn refuse_outputs(args: &BenchArgs, origin: &Origin) -> Result<(), Ending> {
+pub fn refuse_outputs(args: &BenchArgs, origin: &Origin) -> Result<(), Ending> {
     let mut outputs = Outputs::beside(&args.device, origin)?;
     let (results, trace) = (&args.results, &args.trace);
     let needed =

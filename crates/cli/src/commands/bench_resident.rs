@@ -5,11 +5,11 @@ use warpbell_vfio::IommuChoice;
 use warpbell_workload::resident::{ResidentSpec, bench, device_report, path_report, resolve};
 use warpbell_workload::{BenchOptions, BenchReport, Control, Dbbuf, Opening, point_name};
 
+use super::bench::refuse_outputs;
 use super::points::{Point, chosen};
 use super::sweep::{self, Rows};
 use crate::args::BenchArgs;
 use crate::exit::Ending;
-use crate::outputs::Outputs;
 use crate::progress::{Goal, watch};
 
 /// What the command line asks of the GPU-resident controller, if that is its device.
@@ -96,8 +96,7 @@ pub fn run(
     let found = points.iter().map(|options| Ok(resolve(spec, options)?)).collect();
     let (jobs, skipped) = chosen(names, found)?;
     let origin = sweep::origin(&args.device, [])?;
-    let mut outputs = Outputs::beside(&args.device, &origin)?;
-    args.results.csv.iter().try_for_each(|path| outputs.claim("--csv", path))?;
+    refuse_outputs(args, &origin)?;
     let rows = sweep::rows(args.results.csv.as_ref())?;
     let (mut runs, mut broken) = (Vec::with_capacity(jobs.len()), Ok(()));
     for (order, turn) in sweep::turns(jobs.len(), args.results.repeat, args.seed).into_iter().enumerate() {

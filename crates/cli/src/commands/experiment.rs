@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 use comfy_table::{CellAlignment, Table, presets};
 use warpbell::{Place, Target};
 use warpbell_workload::{
-    ClockKind, Control, DeviceReport, Experiment, ExperimentReport, Interval, Row, VolumeApi, VolumePolicy,
-    experiment_csv, repeated, units,
+    ClockKind, Control, DeviceReport, Experiment, ExperimentReport, Interval, Origin, Row, VolumeApi,
+    VolumePolicy, experiment_csv, repeated, units,
 };
 
 use super::sweep;
@@ -26,9 +26,7 @@ pub fn run(
 ) -> Result<(), Ending> {
     refuse_others(which, args)?;
     let origin = sweep::origin(&args.device, [])?;
-    let mut outputs = Outputs::beside(&args.device, &origin)?;
-    args.os_path.iter().for_each(|path| outputs.keep("the file of --os-path", path));
-    args.csv.iter().try_for_each(|path| outputs.claim("--csv", path))?;
+    refuse_outputs(args, &origin)?;
     // Open from row to row: its code is loaded once.
     let _target = args.device.target.open()?;
     let access = if which.writes() { Access::Write { nsid: args.nsid } } else { Access::Read };
@@ -59,6 +57,13 @@ pub fn run(
         None if report.partial => Err(Ending::silent(INTERRUPTED)),
         None => listed,
     }
+}
+
+/// Refuses to write what this command needs, before a device or a file is touched.
+fn refuse_outputs(args: &ExperimentArgs, origin: &Origin) -> Result<(), Ending> {
+    let mut outputs = Outputs::beside(&args.device, origin)?;
+    args.os_path.iter().for_each(|path| outputs.keep("the file of --os-path", path));
+    args.csv.iter().try_for_each(|path| outputs.claim("--csv", path))
 }
 
 /// Refuses options that only other experiments have.

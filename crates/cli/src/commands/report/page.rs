@@ -57,11 +57,7 @@ pub fn run(args: &ReportArgs, global: &Global) -> Result<(), Ending> {
         }
     }
     data::complete(&mut sources);
-    let mut outputs = Outputs::new();
-    args.files.iter().for_each(|path| outputs.keep("a result that is read", path));
-    if let Form::File(path) = &global.form {
-        outputs.claim("--output", path)?;
-    }
+    let mut outputs = outputs(args, global)?;
     let sections = sections(&sources, &found, args);
     if let Some(folder) = &args.pictures {
         files::write(folder, &sections, &mut outputs)?;
@@ -71,6 +67,16 @@ pub fn run(args: &ReportArgs, global: &Global) -> Result<(), Ending> {
         Form::Normal if args.pictures.is_some() => Ok(()),
         Form::Normal | Form::Json | Form::FioJson => out::text(&page(&names(&sources, &found), &sections)),
     }
+}
+
+/// The page's file, beside the results.
+fn outputs(args: &ReportArgs, global: &Global) -> Result<Outputs, Ending> {
+    let mut outputs = Outputs::new();
+    args.files.iter().for_each(|path| outputs.keep("a result that is read", path));
+    if let Form::File(path) = &global.form {
+        outputs.claim("--output", path)?;
+    }
+    Ok(outputs)
 }
 
 /// Refuses a name that says that something else than a page is in the file.

@@ -1,6 +1,7 @@
 //! The pictures of a page, each a file of its own.
 
 use std::collections::HashSet;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use super::Section;
@@ -11,7 +12,10 @@ use crate::outputs::{self, Outputs};
 /// Writes each picture to a file of this folder, and prints the names.
 pub fn write(folder: &Path, sections: &[Section], outputs: &mut Outputs) -> Result<(), Ending> {
     const FLAG: &str = "--pictures";
-    std::fs::create_dir_all(folder).map_err(|error| outputs::failed(FLAG, folder, &error))?;
+    std::fs::create_dir_all(folder).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => Ending::usage(format!("{FLAG} {}: this is no folder", folder.display())),
+        _ => outputs::failed(FLAG, folder, &error),
+    })?;
     let (mut taken, mut pictures) = (HashSet::new(), Vec::new());
     for section in sections {
         for figure in section.body.pictures() {
